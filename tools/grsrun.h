@@ -33,30 +33,30 @@ struct grsrun_stride {
 
 struct grsrun_options {
     enum grsrun_backend backend;
-    struct grsrun_shape *shapes;   /* lists of M and of tp multiplied out; owned by the options                    */
-    size_t shape_count;            /* at least 1 after options_parse, also where the shapes came from the config    */
-    const char *config_path;       /* NULL: the planner chooses everything                                         */
-    struct config *config;         /* parsed config_path, or defaults; owned by the options                        */
+    struct grsrun_shape *shapes; /* lists of M and of tp multiplied out; owned by the options                    */
+    size_t shape_count;          /* at least 1 after options_parse, also where the shapes came from the config    */
+    const char *config_path;     /* NULL: the planner chooses everything                                         */
+    struct config *config;       /* parsed config_path, or defaults; owned by the options                        */
     bool has_arch;
-    enum arch arch;                /* valid with has_arch; else the device's (emulated: sm_90a)                    */
+    enum arch arch; /* valid with has_arch; else the device's (emulated: sm_90a)                    */
 
-    bool verify, bench;            /* neither was asked for: verify                                                */
-    bool json;                     /* standard output holds one JSON object and nothing else                       */
-    const char *svg_path;          /* chart of ratio against M, with bench                                         */
-    uint64_t seed;                 /* of the operands, and of the emulator's scheduler                             */
-    int repeat;                    /* launches on the same operands that must agree bit for bit, at least 1        */
-    int iters;                     /* launches between two events                                                  */
-    int ranks_per_gpu;             /* 0: as few as the visible GPUs allow                                          */
-    int sms;                       /* SMs a rank may use; 0: its share of the device                               */
+    bool verify, bench;   /* neither was asked for: verify                                                */
+    bool json;            /* standard output holds one JSON object and nothing else                       */
+    const char *svg_path; /* chart of ratio against M, with bench                                         */
+    uint64_t seed;        /* of the operands, and of the emulator's scheduler                             */
+    int repeat;           /* launches on the same operands that must agree bit for bit, at least 1        */
+    int iters;            /* launches between two events                                                  */
+    int ranks_per_gpu;    /* 0: as few as the visible GPUs allow                                          */
+    int sms;              /* SMs a rank may use; 0: its share of the device                               */
     struct grsrun_stride lda, ldb, ldd;
-    bool guard;                    /* guard zones around A, B and D, checked after every launch                    */
-    bool graph;                    /* launch by replaying a captured graph                                         */
-    enum grsrun_l2 l2;             /* of the timed launches                                                        */
+    bool guard;        /* guard zones around A, B and D, checked after every launch                    */
+    bool graph;        /* launch by replaying a captured graph                                         */
+    enum grsrun_l2 l2; /* of the timed launches                                                        */
 
     /* emulated ranks */
-    int ctas;                      /* CTAs a rank                                                                  */
+    int ctas; /* CTAs a rank                                                                  */
     enum grsrun_emu_schedule schedule;
-    int runs;                      /* runs of each shape; run i takes seed + i                                     */
+    int runs; /* runs of each shape; run i takes seed + i                                     */
 };
 
 /* The leading dimension of rows of `row` elements under `stride`. */
