@@ -10,7 +10,8 @@ grs_status error_set(grs_error *err, grs_status status, const char *format, ...)
 /* The same with a position; the text becomes "file:line:col: message". */
 grs_status error_at(grs_error *err, grs_status status, const char *file, int line, int column, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
-/* Put "context: " before the text that is there; returns the status that is there. */
+/* Put "context: " before the text that is there; returns the status that is there. Without a slot it cannot know that and
+ * returns GRS_ERR_STATE: where `err` may be NULL, keep the status that the failing call returned. */
 grs_status error_prepend(grs_error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void error_clear(grs_error *err);
 

@@ -9,7 +9,7 @@
 const char *grs_version(void) {
     return TEXT(GRS_VERSION_MAJOR) "." TEXT(GRS_VERSION_MINOR) "." TEXT(GRS_VERSION_PATCH) " (commit " GRS_COMMIT
 #if GRS_DIRTY
-           ", dirty"
+                                                                                           ", dirty"
 #endif
-           ")";
+                                                                                           ")";
 }
