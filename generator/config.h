@@ -14,27 +14,27 @@ enum arch { ARCH_SM90A = 0, ARCH_SM100A, ARCH_COUNT };
 
 /* Index into config.value. The order is that of canonical text and of emitted constants. */
 enum field {
-    FIELD_SMS = 0,        /* 0: all                                     */
+    FIELD_SMS = 0, /* 0: all                                     */
     FIELD_LINK_GBPS,
     FIELD_TILE_M,
     FIELD_TILE_N,
     FIELD_TILE_K,
-    FIELD_SCHEDULE,       /* enum schedule                              */
+    FIELD_SCHEDULE, /* enum schedule                              */
     FIELD_CLUSTER,
-    FIELD_CTA_GROUP,      /* sm_100a only                               */
+    FIELD_CTA_GROUP, /* sm_100a only                               */
     FIELD_STAGES_LOAD,
-    FIELD_STAGES_ACCUM,   /* sm_100a only                               */
+    FIELD_STAGES_ACCUM, /* sm_100a only                               */
     FIELD_RING_DEPTH,
-    FIELD_RING_PLACE,     /* enum ring_place                            */
+    FIELD_RING_PLACE, /* enum ring_place                            */
     FIELD_CHUNK_BYTES,
     FIELD_CHUNK_COUNT,
-    FIELD_GRANULARITY,    /* enum granularity                           */
-    FIELD_GROUP,          /* tiles a bit, with granularity group        */
-    FIELD_DRAIN_POLICY,   /* enum drain_policy                          */
-    FIELD_DRAIN_FLUSH,    /* enum drain_flush                           */
-    FIELD_ORDER,          /* enum tile_order                            */
-    FIELD_LAG,            /* waves, with order interleave               */
-    FIELD_M_MODE,         /* enum m_mode                                */
+    FIELD_GRANULARITY,  /* enum granularity                           */
+    FIELD_GROUP,        /* tiles a bit, with granularity group        */
+    FIELD_DRAIN_POLICY, /* enum drain_policy                          */
+    FIELD_DRAIN_FLUSH,  /* enum drain_flush                           */
+    FIELD_ORDER,        /* enum tile_order                            */
+    FIELD_LAG,          /* waves, with order interleave               */
+    FIELD_M_MODE,       /* enum m_mode                                */
     FIELD_COUNT
 };
 
@@ -52,17 +52,40 @@ struct position {
 
 /* One row of the table. `choices` is NULL-terminated, in enum order, for fields that name a choice. */
 struct field_info {
-    const char *key;             /* dotted path in the file: "ring.chunk.bytes"                       */
-    const char *constant;        /* name in the generated Config: "chunk_bytes"; NULL: not emitted    */
+    const char *key;      /* dotted path in the file: "ring.chunk.bytes"                       */
+    const char *constant; /* name in the generated Config: "chunk_bytes"; NULL: not emitted    */
     const char *const *choices;
-    int64_t min, max, multiple;  /* allowed range of numbers                                          */
-    bool plan_time;              /* used by the planner only (sms, link_gbps, m)                      */
-    const char *help;            /* one line                                                          */
+    int64_t min, max, multiple; /* allowed range of numbers                                          */
+    bool plan_time;             /* used by the planner only (sms, link_gbps, m)                      */
+    const char *help;           /* one line                                                          */
+    const int64_t *allowed;     /* 0-terminated list that replaces the range; NULL: the range        */
+    int only_arch;              /* 1 + enum arch of the one arch that knows the key; 0: all do       */
 };
 extern const struct field_info config_fields[FIELD_COUNT];
 
+/* Keys of one entry of `shapes`; those that may be lists multiply. The same rows as above serve them. */
+enum shape_field { SHAPE_M = 0, SHAPE_N, SHAPE_K, SHAPE_TP, SHAPE_FIELD_COUNT };
+extern const struct field_info config_shape_fields[SHAPE_FIELD_COUNT];
+bool config_shape_field_is_list(enum shape_field field);
+#define CONFIG_MAX_SHAPES 10000 /* after lists are multiplied out */
+#define CONFIG_MAX_NAME   64    /* letters, digits, '.', '_', '-' */
+#define CONFIG_MAX_BYTES  (1 << 20)
+#define CONFIG_MAX_DEPTH  8
+#define CONFIG_VERSION    1
+
+/* A choice that carries a number: "group" of signal.granularity has the field signal.granularity.group. */
+bool config_choice_field(enum field field, int64_t choice, enum field *number);
+/* Where such a number belongs: FIELD_GROUP → FIELD_GRANULARITY. */
+bool config_choice_owner(enum field number, enum field *owner);
+
 /* The text of a value as it stands in YAML: "128", "cooperative", "all". */
 void config_value_text(enum field field, int64_t value, struct buf *out);
+/* What a key allows, for people: "64, 128 or 256", "all or 1 to 1024", "tile, {group: 1 to 64} or segment". */
+void config_allowed_text(const struct field_info *info, struct buf *out);
+
+/* JSON Schema (draft 7) for editors, and the reference in Markdown (docs/config.md); both made from the tables. */
+void config_schema(struct buf *out);
+void config_reference(struct buf *out);
 
 /* One shape of the file after lists are multiplied out. M's stay a list: with `m: dynamic` they ask for classes. */
 struct config_shape {
@@ -73,10 +96,10 @@ struct config_shape {
 };
 
 struct config {
-    const char *path;               /* as given, for messages; "(defaults)" without a file */
-    bool arch[ARCH_COUNT];          /* all false: the context's                            */
+    const char *path;      /* as given, for messages; "(defaults)" without a file */
+    bool arch[ARCH_COUNT]; /* all false: the context's                            */
     int64_t value[FIELD_COUNT];
-    bool is_set[FIELD_COUNT];       /* false: the planner chooses                          */
+    bool is_set[FIELD_COUNT]; /* false: the planner chooses                          */
     struct position where[FIELD_COUNT];
     struct config_shape *shapes;
     size_t shape_count;
@@ -90,7 +113,7 @@ grs_status config_load(const char *path, struct config **out, grs_error *err); /
 grs_status config_defaults(struct config **out, grs_error *err);
 void config_free(struct config *config);
 
-const char *config_arch_name(enum arch arch);                /* "sm_90a" */
+const char *config_arch_name(enum arch arch); /* "sm_90a" */
 bool config_arch_parse(const char *text, enum arch *out);
 
 #endif
