@@ -1,0 +1,187 @@
+// Helper kernels of grsrun: they make operands, compute a reference without tensor cores, and judge what the ranks wrote.
+// Compiled by NVRTC at run time; they share values.h with the host and nothing with the kernels that they judge.
+#include "grsrun_values.h"
+
+// Every word of a buffer: elements where there are any, poison elsewhere.
+extern "C" __global__ void grsrun_fill(values_matrix matrix, uint16_t *buffer) {
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t w = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; w < matrix.total; w += step) {
+        buffer[w] = values_word(&matrix, w);
+    }
+}
+
+// Counts words that are not what grsrun_fill left: all of an operand's, of a D those outside its elements.
+extern "C" __global__ void grsrun_check(values_matrix matrix, const uint16_t *buffer, values_damage *damage) {
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t w = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; w < matrix.total; w += step) {
+        if (matrix.operand == VALUES_D && values_place(&matrix, w) >= 0) {
+            continue;
+        }
+        if (buffer[w] != values_word(&matrix, w)) {
+            atomicAdd(&damage->words, 1ull);
+            atomicMin(&damage->first, (uint64_t)w);
+        }
+    }
+}
+
+// D's elements as one number that depends on every bit and on its place (a sum, so that the order does not matter).
+extern "C" __global__ void grsrun_checksum(values_matrix matrix, const uint16_t *buffer, uint64_t *sum) {
+    const int64_t step = (int64_t)gridDim.x * blockDim.x, count = matrix.rows * matrix.columns;
+    uint64_t mine = 0;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
+        int64_t row = i / matrix.columns, column = i - row * matrix.columns;
+        mine += values_mix((uint64_t)i << 16 ^ buffer[matrix.lead + row * matrix.ld + column]);
+    }
+    atomicAdd(sum, mine);
+}
+
+// The exact sum of an owner's rows over all ranks, in the order in which the ring adds (rank owner − 1 first, owner last),
+// from the seed alone: no operand is read. Products are added in FP32 over chunks of K, chunks and ranks in FP64. Beside it
+// the bound of values.h (mode random), or the largest partial sum seen (mode exact, in *peak). One block of 256 threads
+// makes 64 × 64 elements, 4 × 4 a thread; tiles are numbered along N.
+static constexpr int tile = 64, chunk = 32, side = 4, threads = 256;
+
+extern "C" __global__ void __launch_bounds__(threads, 2)
+    grsrun_reference(values_reference task, float *sums, float *bounds, uint32_t *peak) {
+    __shared__ __align__(16) float a[chunk][tile + side], b[chunk][tile + side]; // transposed: [k][row]
+    const int64_t tiles_n = (task.n + tile - 1) / tile;
+    const int64_t row0 = blockIdx.x / tiles_n * tile, column0 = blockIdx.x % tiles_n * tile;
+    const int y = threadIdx.x / (tile / side) * side, x = threadIdx.x % (tile / side) * side;
+
+    double total[side][side] = {};
+    float bound[side][side] = {}, largest = 0;
+    for (int hop = 0; hop < task.tp; hop++) {
+        const int rank = (task.owner - 1 - hop + 2 * task.tp) % task.tp;
+        const uint64_t key_a = values_key(task.seed, VALUES_A, rank), key_b = values_key(task.seed, VALUES_B, rank);
+        double own[side][side] = {};
+        float highest = 0; // of the thread's elements: at least each one's own peak
+        for (int64_t k0 = 0; k0 < task.k; k0 += chunk) {
+            __syncthreads();
+            for (int i = threadIdx.x; i < tile * chunk; i += threads) {
+                const int row = i % tile, k = i / tile;
+                const bool inside = k0 + k < task.k;
+                a[k][row] = b[k][row] = 0;
+                if (inside && row0 + row < task.rows) {
+                    a[k][row] = values_from_bf16(values_element(key_a, task.mode, task.threshold,
+                                                                (task.first_row + row0 + row) * task.k + k0 + k));
+                }
+                if (inside && column0 + row < task.n) {
+                    b[k][row] = values_from_bf16(
+                        values_element(key_b, task.mode, task.threshold, (column0 + row) * task.k + k0 + k));
+                }
+            }
+            __syncthreads();
+            float partial[side][side] = {};
+            for (int k = 0; k < chunk; k++) {
+                const float4 av = *reinterpret_cast<const float4 *>(&a[k][y]);
+                const float4 bv = *reinterpret_cast<const float4 *>(&b[k][x]);
+                const float ar[side] = {av.x, av.y, av.z, av.w}, br[side] = {bv.x, bv.y, bv.z, bv.w};
+#pragma unroll
+                for (int i = 0; i < side; i++) {
+#pragma unroll
+                    for (int j = 0; j < side; j++) {
+                        partial[i][j] = fmaf(ar[i], br[j], partial[i][j]);
+                    }
+                }
+            }
+#pragma unroll
+            for (int i = 0; i < side; i++) {
+#pragma unroll
+                for (int j = 0; j < side; j++) {
+                    own[i][j] += partial[i][j];
+                    highest = fmaxf(highest, fabsf((float)own[i][j]));
+                }
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < side; i++) {
+#pragma unroll
+            for (int j = 0; j < side; j++) {
+                total[i][j] += own[i][j];
+                const float prefix = (float)total[i][j];
+                bound[i][j] = values_bound(bound[i][j], prefix, fmaxf(highest, fabsf(prefix)), task.k);
+                largest = fmaxf(largest, fabsf(prefix));
+            }
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < side; i++) {
+#pragma unroll
+        for (int j = 0; j < side; j++) {
+            const int64_t row = row0 + y + i, column = column0 + x + j;
+            if (row < task.rows && column < task.n) {
+                sums[row * task.n + column] = (float)total[i][j];
+                bounds[row * task.n + column] = bound[i][j];
+            }
+        }
+    }
+    atomicMax(peak, __float_as_uint(largest)); // bits of floats that are not negative order as the floats do
+}
+
+static __device__ double block_sum(double value, double *warps) {
+    for (int distance = 16; distance > 0; distance /= 2) {
+        value += __shfl_down_sync(0xffffffffu, value, distance);
+    }
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) {
+        warps[threadIdx.x / 32] = value;
+    }
+    __syncthreads();
+    value = 0;
+    for (int i = 0; i < threads / 32; i++) {
+        value += warps[i];
+    }
+    return value;
+}
+
+// D against the reference, element by element: bit for bit (exact), within the bound (random).
+extern "C" __global__ void __launch_bounds__(threads)
+    grsrun_compare(values_matrix matrix, const uint16_t *buffer, const float *sums, const float *bounds,
+                   values_verdict *verdict) {
+    __shared__ double warps[threads / 32];
+    const int64_t step = (int64_t)gridDim.x * blockDim.x, count = matrix.rows * matrix.columns;
+    double error2 = 0, got2 = 0, want2 = 0;
+    float worst = 0;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < count; i += step) {
+        const int64_t row = i / matrix.columns, column = i - row * matrix.columns;
+        const int64_t w = matrix.lead + row * matrix.ld + column;
+        const uint16_t word = buffer[w];
+        const float got = values_from_bf16(word), want = sums[i];
+        const float error = fabsf(got - want);
+        const bool wrong = matrix.mode == VALUES_EXACT ? word != values_to_bf16(want) : !(error <= bounds[i]);
+        if (wrong) {
+            atomicAdd(&verdict->mismatches, 1ull);
+            atomicMin(&verdict->first, (uint64_t)i);
+            atomicMax(&verdict->last, (uint64_t)i);
+            if (word == values_poison(w)) {
+                atomicAdd(&verdict->unwritten, 1ull);
+            }
+        } else if (matrix.mode == VALUES_RANDOM && bounds[i] > 0) {
+            worst = fmaxf(worst, error / bounds[i]);
+        }
+        if (error == error) { // poison is a mismatch already
+            error2 += (double)error * error;
+            got2 += (double)got * got;
+            want2 += (double)want * want;
+        }
+    }
+    error2 = block_sum(error2, warps);
+    got2 = block_sum(got2, warps);
+    want2 = block_sum(want2, warps);
+    if (threadIdx.x == 0) {
+        atomicAdd(&verdict->error2, error2);
+        atomicAdd(&verdict->got2, got2);
+        atomicAdd(&verdict->want2, want2);
+    }
+    atomicMax(reinterpret_cast<uint32_t *>(&verdict->worst), __float_as_uint(worst));
+}
+
+// Keeps the stream busy while the host queues what is to be timed.
+extern "C" __global__ void grsrun_spin(uint64_t nanoseconds) {
+    uint64_t start, now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
+    do {
+        __nanosleep(200);
+        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    } while (now - start < nanoseconds);
+}
