@@ -1,0 +1,158 @@
+#include "tools/grsrun_report.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static json_t *text_or_null(const char *text) {
+    return text ? json_string(text) : json_null();
+}
+static json_t *number_or_null(double x) {
+    return isfinite(x) ? json_real(x) : json_null();
+}
+
+bool report_commit(const char *version, char commit[64], bool *dirty) {
+    const char *at = strstr(version, "(commit ");
+    if (!at || sscanf(at, "(commit %63[^,)]", commit) != 1) {
+        return false;
+    }
+    *dirty = strstr(at, ", dirty)") != NULL;
+    return true;
+}
+
+json_t *report_object(const struct report_head *head, json_t *rows) {
+    time_t now = time(NULL);
+    struct tm utc;
+    char date[32], commit[64];
+    bool dirty = false;
+    strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+    bool stamped = report_commit(grs_version(), commit, &dirty);
+    return json_pack("{s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:o}", "kind", text_or_null(head->kind), "gpu",
+                     text_or_null(head->gpu), "driver", text_or_null(head->driver), "cuda", text_or_null(head->cuda),
+                     "date", date, "commit", text_or_null(stamped ? commit : NULL), "dirty",
+                     stamped ? json_boolean(dirty) : json_null(), "rows", rows);
+}
+
+bool report_print(json_t *object) {
+    bool written = object && json_dumpf(object, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) == 0;
+    return putchar('\n') != EOF && fflush(stdout) == 0 && written;
+}
+
+void report_origin(const struct report_head *head, struct buf *out) {
+    buf_printf(out, "# %s, driver %s, CUDA %s, grs %s\n", head->gpu ? head->gpu : "GPU unknown",
+               head->driver ? head->driver : "unknown", head->cuda ? head->cuda : "unknown", grs_version());
+}
+
+/* ---------------------------------------------------------------- --bench -------------------------------------- */
+
+double report_tflops(const struct bench_row *row, double us) {
+    const struct grsrun_shape *s = &row->shape;
+    return 2.0 * (double)s->m * (double)s->n * (double)s->k * row->ranks_per_gpu / us * 1e-6;
+}
+
+double report_ratio(const struct bench_row *row) {
+    return row->ours_us / row->limit_us;
+}
+
+static json_t *bench_row_json(const struct bench_row *row) {
+    const struct grsrun_shape *s = &row->shape;
+    return json_pack("{s:I, s:I, s:I, s:i, s:i, s:i, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:s, s:s}",
+                     "m", (json_int_t)s->m, "n", (json_int_t)s->n, "k", (json_int_t)s->k, "tp", s->tp, "ranks_per_gpu",
+                     row->ranks_per_gpu, "sms", row->sms, "pace_gbps", number_or_null(row->pace_gbps), "config",
+                     row->config, "ours_us", number_or_null(row->ours_us), "cublas_us", number_or_null(row->cublas_us),
+                     "cublas_nccl_us", number_or_null(row->cublas_nccl_us), "async_tp_us",
+                     number_or_null(row->async_tp_us), "link_gbps", number_or_null(row->link_gbps), "limit_us",
+                     number_or_null(row->limit_us), "metric", number_or_null(row->metric), "rel_err",
+                     number_or_null(row->rel_err), "iters", row->iters, "mode",
+                     row->isolated ? "isolated" : "back_to_back", "l2", row->l2 == L2_COLD ? "cold" : "warm");
+}
+
+json_t *report_bench_json(const struct bench_row *rows, size_t count) {
+    json_t *array = json_array();
+    for (size_t i = 0; i < count; i++) {
+        json_array_append_new(array, bench_row_json(&rows[i]));
+    }
+    return array;
+}
+
+static void cell(struct buf *out, int width, int decimals, double x) {
+    if (isfinite(x)) {
+        buf_printf(out, " %*.*f", width, decimals, x);
+    } else {
+        buf_printf(out, " %*s", width, "-");
+    }
+}
+
+static void cell_exponent(struct buf *out, double x) {
+    if (isfinite(x)) {
+        buf_printf(out, " %9.2e", x);
+    } else {
+        buf_printf(out, " %9s", "-");
+    }
+}
+
+void report_bench_head(struct buf *out) {
+    buf_puts(out,
+             "# ours, cuBLAS: median us of the slowest GPU, with the spread of the samples; +NCCL: cuBLAS, then "
+             "reduce-scatter\n"
+             "# limit: max(cuBLAS, bytes sent / link); ratio: ours / limit; link: bytes that a rank sends / ours\n");
+    buf_printf(out, "#%7s %7s %7s %3s %5s %4s %-8s %-4s %9s %5s %8s %9s %5s %9s %9s %6s %9s %9s\n", "M", "N", "K", "tp",
+               "r/gpu", "SMs", "mode", "L2", "ours us", "+-%", "TFLOP/s", "cuBLAS us", "+-%", "+NCCL us", "limit us",
+               "ratio", "link GB/s", "rel_err");
+}
+
+void report_bench_text(const struct bench_row *row, struct buf *out) {
+    const struct grsrun_shape *s = &row->shape;
+    buf_printf(out, " %7" PRId64 " %7" PRId64 " %7" PRId64 " %3d %5d %4d %-8s %-4s", s->m, s->n, s->k, s->tp,
+               row->ranks_per_gpu, row->sms, row->isolated ? "isolated" : "b2b", row->l2 == L2_COLD ? "cold" : "warm");
+    cell(out, 9, 2, row->ours_us);
+    cell(out, 5, 1, row->ours_spread * 100);
+    cell(out, 8, 1, report_tflops(row, row->ours_us));
+    cell(out, 9, 2, row->cublas_us);
+    cell(out, 5, 1, row->cublas_spread * 100);
+    cell(out, 9, 2, row->cublas_nccl_us);
+    cell(out, 9, 2, row->limit_us);
+    cell(out, 6, 3, report_ratio(row));
+    cell(out, 9, 1, row->link_gbps);
+    cell_exponent(out, row->rel_err);
+    buf_puts(out, "\n");
+}
+
+/* ---------------------------------------------------------------- --verify ------------------------------------- */
+
+static json_t *verify_row_json(const struct verify_row *row) {
+    const struct grsrun_shape *s = &row->shape;
+    return json_pack("{s:I, s:I, s:I, s:i, s:i, s:i, s:s, s:s, s:i, s:i, s:I, s:I, s:o, s:o, s:o, s:b, s:b, s:b}", "m",
+                     (json_int_t)s->m, "n", (json_int_t)s->n, "k", (json_int_t)s->k, "tp", s->tp, "ranks_per_gpu",
+                     row->ranks_per_gpu, "sms", row->sms, "config", row->config, "mode", row->mode, "data_sets",
+                     row->data_sets, "launches", row->launches, "elements", (json_int_t)row->elements, "mismatches",
+                     (json_int_t)row->mismatches, "rel_err", number_or_null(row->rel_err), "metric",
+                     number_or_null(row->metric), "worst", number_or_null(row->worst), "repeats_equal",
+                     row->repeats_equal, "surroundings_intact", row->surroundings_intact, "passed", row->passed);
+}
+
+json_t *report_verify_json(const struct verify_row *rows, size_t count) {
+    json_t *array = json_array();
+    for (size_t i = 0; i < count; i++) {
+        json_array_append_new(array, verify_row_json(&rows[i]));
+    }
+    return array;
+}
+
+void report_verify_head(struct buf *out) {
+    buf_puts(out, "# exact: D bit for bit; random: every element within its bound; of bound: largest error / bound\n");
+    buf_printf(out, "#%7s %7s %7s %3s %5s %4s %-6s %8s %10s %9s %9s %8s  %s\n", "M", "N", "K", "tp", "r/gpu", "SMs",
+               "data", "launches", "mismatches", "rel_err", "metric", "of bound", "verdict");
+}
+
+void report_verify_text(const struct verify_row *row, struct buf *out) {
+    const struct grsrun_shape *s = &row->shape;
+    buf_printf(out, " %7" PRId64 " %7" PRId64 " %7" PRId64 " %3d %5d %4d %-6s %8d %10" PRIu64, s->m, s->n, s->k, s->tp,
+               row->ranks_per_gpu, row->sms, row->mode, row->launches, row->mismatches);
+    cell_exponent(out, row->rel_err);
+    cell_exponent(out, row->metric);
+    cell(out, 8, 3, row->worst);
+    buf_printf(out, "  %s\n", row->passed ? "ok" : "FAILED");
+}
