@@ -132,6 +132,8 @@ $(BUILD)/templates/embed.o: templates/embed.S $(BUILD)/templates.list $(TEMPLATE
 	@mkdir -p $(@D)
 	$(CC) -I. -I$(BUILD) -c -o $@ $<
 
+$(BUILD)/tools/grsrun_kernels.o: tools/grsrun_kernels.cu tools/grsrun_values.h
+
 $(BUILD)/libgrs.a: $(LIB_OBJ)
 	@rm -f $@
 	$(AR) rcs $@ $^
@@ -150,6 +152,8 @@ $(BUILD)/grsgen: $(GRSGEN_OBJ) $(BUILD)/libgrs.a
 $(BUILD)/grsrun: $(GRSRUN_OBJ) $(EMU_LIB) $(BUILD)/libgrs.a
 	$(if $(EMU_LIB),$(CXX) -static-libstdc++ -static-libgcc $(CXXFLAGS),$(CC) $(CFLAGS)) $(LDFLAGS) -o $@ $^ $(STATIC_LIBS)
 $(BUILD)/tests/test_emu%: $(BUILD)/tests/test_emu%.o $(EMU_LIB) $(BUILD)/libgrs.a
+	$(CXX) $(CXXFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(STATIC_LIBS)
+$(BUILD)/tests/test_grsrun%: $(BUILD)/tests/test_grsrun%.o $(filter-out %/grsrun.o,$(GRSRUN_OBJ)) $(EMU_LIB) $(BUILD)/libgrs.a
 	$(CXX) $(CXXFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(STATIC_LIBS)
 $(BUILD)/tests/fuzz_%: $(BUILD)/tests/fuzz_%.o $(BUILD)/libgrs.a
 	$(CC) $(CFLAGS) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(STATIC_LIBS)
