@@ -3,9 +3,10 @@
 #define GRS_GENERATOR_PLAN_H
 
 #include "generator/config.h"
+#include "templates/args.h"
 
 #define PLAN_MAX_REGIONS 16
-#define PLAN_MAX_GRID 1024 /* compiled-in maximum of CTAs a rank for `segment` order; launches refuse more */
+#define PLAN_MAX_GRID 256 /* CTAs a rank that a plan is proved for where `sms` does not say; launches refuse more */
 
 struct plan_shape {
     int64_t m_min, m_max; /* the class of M that the kernel serves (equal with m: fixed)  */
@@ -34,8 +35,11 @@ struct plan {
     int region_count;
     int64_t shared_bytes, shared_limit;
     int64_t tile_bytes;                  /* of one partial                                       */
+    int64_t stage_bytes;                 /* of A and B in one stage                              */
+    int group_tiles;                     /* tiles a bit: 1, n, or 0 for a whole segment          */
     int max_grid;                        /* largest number of CTAs a rank                        */
     int raster;                          /* tiles of M in one raster panel                       */
+    bool stall_hook;                     /* compile the test hook that makes a sender stand still */
     char name[128];                      /* entry name: grs_gemm_rs_n4096_k2048_tp4_128x256x64_… */
 };
 
@@ -55,14 +59,32 @@ int64_t plan_segment_tiles_of(const struct plan *plan, int64_t M, int owner);
 
 /* Device bytes a rank reserves for launches with M <= max_M on `grid` CTAs. */
 struct plan_memory {
-    int64_t slots, mask, outbox, control, total;
+    int64_t slots, mask, outbox, groups, control, total;
 };
 void plan_memory_of(const struct plan *plan, int64_t max_M, int grid, struct plan_memory *out);
 
-/* Bytes that one rank sends over the link, (R-1)/R * M * N * 2 for whole tiles. */
+/* Bits of the mask that a launch with this M uses. */
+int64_t plan_bits_of(const struct plan *plan, int64_t M);
+
+/* Largest M that the kernel's 32-bit positions and coordinates can hold. */
+int64_t plan_max_m(const struct plan *plan);
+
+/* Boxes of the tensor maps: {columns, rows} in elements, 128-byte swizzle. */
+struct plan_boxes {
+    int a[2], b[2], d[2];
+};
+void plan_boxes(const struct plan *plan, struct plan_boxes *out);
+
+/* What the planner expects of one rank, from the figures of generator/machine.c scaled by sms, and link_gbps. */
+struct plan_estimate {
+    double flops, gemm_us, link_us, limit_us; /* limit = max(gemm, link) */
+};
+void plan_estimate(const struct plan *plan, int64_t M, struct plan_estimate *out);
+
+/* Bytes that one rank sends over the link: (M - rows of the largest owner) * N * 2, that is (R-1)/R * M * N * 2. */
 int64_t plan_link_bytes(const struct plan *plan, int64_t M);
 
-/* The plan in words: shared-memory map, roles, tile order, memory, limit. */
+/* The plan in words: shared-memory map, roles, tile order of rank 0, memory, limit. `grid` 0: the planner's SMs. */
 void plan_explain(const struct plan *plan, int64_t M, int grid, struct buf *out);
 
 /* Solved values, one `key: value` a line: the canonical text of the config. */

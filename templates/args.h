@@ -59,10 +59,11 @@ enum grs_wait {
     GRS_WAIT_COUNT
 };
 
-// The record of a wait whose deadline expired; lies in host-visible memory, one a rank. `claimed` is set by the first
-// waiter (atomically); the rest is valid once `complete` is 1.
+// The record of a wait whose deadline expired; lies in host-visible memory, one a rank. The first waiter of a rank (decided
+// by its abort word) writes it; it is valid once `complete` is 1. Math warps do not know their tile: owner and tile are -1
+// and follow from the position.
 typedef struct grs_wait_record {
-    uint32_t claimed, complete;
+    uint32_t complete, unused;
     uint32_t role, wait;      // grs_role, grs_wait
     int32_t rank, cta;
     int32_t owner, tile;      // of the tile in hand; -1: none
@@ -108,10 +109,11 @@ typedef struct grs_args {
     int32_t grid;             // CTAs a rank; rank index in the grid = blockIdx.x / grid
     int32_t wave;             // tiles of one wave, the same on all ranks
     int32_t ranks;            // ranks in this grid
+    int32_t ring;             // ranks of the ring: length of `everyone`
+    int32_t unused;
     uint64_t deadline_ns;     // of every wait; 0: none
     uint64_t pace_ps_per_kib; // link model: picoseconds for 1024 bytes; 0: none
     uint64_t stall;           // test hook: (rank + 1) << 32 | position + 1 at which the sender stalls; 0: none
-    uint64_t spare;
     grs_rank_args rank[GRS_MAX_SHARED_RANKS];
 } grs_args;
 GRS_ARGS_ASSERT(sizeof(grs_rank_args) == 512, "grs_rank_args: host and device disagree");

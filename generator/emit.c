@@ -1,0 +1,135 @@
+#include "generator/emit.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/error.h"
+#include "common/hash.h"
+
+static const char *const entry_header[ARCH_COUNT] = {
+    [ARCH_SM90A] = "grs/gemm_rs_sm90.cuh",
+    [ARCH_SM100A] = "grs/gemm_rs_sm100.cuh",
+};
+
+static void constant(struct buf *out, const char *name, int64_t value, const char *note) {
+    buf_printf(out, "    static constexpr int %s = %" PRId64 ";", name, value);
+    if (note)
+        buf_printf(out, " // %s", note);
+    buf_puts(out, "\n");
+}
+
+static void flag(struct buf *out, const char *name, bool value, const char *note) {
+    buf_printf(out, "    static constexpr bool %s = %s; // %s\n", name, value ? "true" : "false", note);
+}
+
+/* Numbers of the config that the template reads, by the field table. Choices are emitted as what follows from them. */
+static void emit_fields(const struct plan *plan, struct buf *out) {
+    for (int f = 0; f < FIELD_COUNT; f++) {
+        const struct field_info *info = &config_fields[f];
+        if (!info->constant || info->choices || (info->only_arch && info->only_arch != 1 + (int)plan->arch))
+            continue;
+        constant(out, info->constant, plan->value[f], info->key);
+    }
+}
+
+static void emit_derived(const struct plan *plan, struct buf *out) {
+    const int64_t *v = plan->value;
+    constant(out, "group_tiles", plan->group_tiles, "signal.granularity: tiles a bit, 0 for a whole segment");
+    flag(out, "interleave", v[FIELD_ORDER] == ORDER_INTERLEAVE, "order");
+    flag(out, "drain_per_tile", v[FIELD_DRAIN_POLICY] == DRAIN_PER_TILE || v[FIELD_DRAIN_FLUSH] == FLUSH_PER_TILE,
+         "drain: every tile is waited for before the next is sent");
+    constant(out, "raster", plan->raster, "tiles of M in one raster panel");
+    constant(out, "k_blocks", (plan->shape.k + v[FIELD_TILE_K] - 1) / v[FIELD_TILE_K], NULL);
+    constant(out, "threads", plan->threads, NULL);
+    constant(out, "math_warps", plan->consumer_warpgroups * 4, NULL);
+    constant(out, "registers_producer", plan->registers_producer, NULL);
+    constant(out, "registers_consumer", plan->registers_consumer, NULL);
+    constant(out, "shared_bytes", plan->shared_bytes, "the planner's map; the template asserts that it agrees");
+    flag(out, "stall_hook", plan->stall_hook, "test hook: args.stall makes a sender stand still");
+}
+
+grs_status emit_entry(const struct plan *plan, struct buf *out, grs_error *err) {
+    buf_printf(out, "#include \"%s\"\n\nstruct Config {\n", entry_header[plan->arch]);
+    constant(out, "n", plan->shape.n, "columns of D");
+    constant(out, "k", plan->shape.k, "columns of A and B on one rank");
+    constant(out, "ring", plan->shape.tp, "ranks");
+    constant(out, "segments", plan->segments, "owner segments of the rows of A");
+    emit_fields(plan, out);
+    emit_derived(plan, out);
+    buf_printf(out, "};\n\nGRS_KERNEL(Config::threads) %s(GRS_PARAMETER grs_args args) {\n    grs::gemm_rs<Config>(args);\n}\n",
+               plan->name);
+    return out->failed ? error_set(err, GRS_ERR_MEMORY, "emit: out of memory") : GRS_OK;
+}
+
+/* ---------------------------------------------------------------- one file */
+
+struct inliner {
+    struct buf *out;
+    bool seen[64]; /* by index into emit_headers */
+};
+
+static const char *include_name(const char *line, const char *end, size_t *length) {
+    static const char lead[] = "#include \"grs/";
+    if ((size_t)(end - line) < sizeof lead || memcmp(line, lead, sizeof lead - 1))
+        return NULL;
+    const char *name = line + strlen("#include \""), *quote = memchr(name, '"', (size_t)(end - name));
+    if (!quote)
+        return NULL;
+    *length = (size_t)(quote - name);
+    return name;
+}
+
+static void inline_text(struct inliner *in, const char *text, size_t length);
+
+static void inline_header(struct inliner *in, const char *name, size_t length) {
+    for (int i = 0; emit_headers[i].name; i++) {
+        if (strlen(emit_headers[i].name) != length || memcmp(emit_headers[i].name, name, length))
+            continue;
+        if (in->seen[i])
+            return;
+        in->seen[i] = true;
+        buf_printf(in->out, "// ---- %s\n", emit_headers[i].name);
+        inline_text(in, emit_headers[i].text, strlen(emit_headers[i].text));
+        return;
+    }
+}
+
+static void inline_text(struct inliner *in, const char *text, size_t length) {
+    for (const char *line = text, *stop = text + length, *end; line < stop; line = end) {
+        end = memchr(line, '\n', (size_t)(stop - line));
+        end = end ? end + 1 : stop;
+        size_t name_length;
+        const char *name = include_name(line, end, &name_length);
+        if (name)
+            inline_header(in, name, name_length);
+        else if ((size_t)(end - line) < 12 || memcmp(line, "#pragma once", 12))
+            buf_append(in->out, line, (size_t)(end - line));
+    }
+}
+
+grs_status emit_standalone(const struct plan *plan, struct buf *out, grs_error *err) {
+    struct buf entry = {0};
+    grs_status status = emit_entry(plan, &entry, err);
+    if (status == GRS_OK) {
+        struct inliner in = {.out = out};
+        inline_text(&in, entry.data, entry.length);
+        if (out->failed)
+            status = error_set(err, GRS_ERR_MEMORY, "emit: out of memory");
+    }
+    buf_free(&entry);
+    return status;
+}
+
+void emit_digest(const struct plan *plan, const struct buf *entry, char hex[65]) {
+    struct buf all = {0};
+    (void)plan;
+    buf_printf(&all, "%zu\n", entry->length);
+    buf_append(&all, entry->data, entry->length);
+    for (int i = 0; emit_headers[i].name; i++) {
+        buf_printf(&all, "%s %zu\n", emit_headers[i].name, strlen(emit_headers[i].text));
+        buf_puts(&all, emit_headers[i].text);
+    }
+    hash_sha256_hex(all.data ? all.data : "", all.length, hex);
+    buf_free(&all);
+}

@@ -1,0 +1,286 @@
+#include "generator/plan.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/error.h"
+#include "generator/machine.h"
+#include "generator/plan_defaults.h"
+
+#define ROLE_THREADS 128    /* one warpgroup: loader, prefetcher, storer, sender                          */
+#define ROWS_A_WARPGROUP 64 /* of a tile, by one math warpgroup: wgmma's M                                */
+#define PANEL_COLUMNS 64    /* BF16 columns in 128 bytes: the width of the widest swizzle                 */
+#define MAX_TILES (1 << 30) /* positions are 32-bit in the kernel, and a role may look one grid past the end */
+
+static int64_t ceil_div(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+static int64_t round_up(int64_t a, int64_t b) {
+    return ceil_div(a, b) * b;
+}
+
+/* ---------------------------------------------------------------- counts */
+
+static int64_t segment_rows(const struct plan *plan, int64_t M) {
+    return ceil_div(M, plan->segments);
+}
+
+int64_t plan_segment_rows_of(const struct plan *plan, int64_t M, int owner) {
+    int64_t c = segment_rows(plan, M), left = M - owner * c;
+    return left < 0 ? 0 : left < c ? left : c;
+}
+
+static int64_t tiles_of_rows(const struct plan *plan, int64_t rows) {
+    return ceil_div(rows, plan->value[FIELD_TILE_M]) * ceil_div(plan->shape.n, plan->value[FIELD_TILE_N]);
+}
+
+int64_t plan_segment_tiles_of(const struct plan *plan, int64_t M, int owner) {
+    return tiles_of_rows(plan, plan_segment_rows_of(plan, M, owner));
+}
+
+void plan_tiles_of(const struct plan *plan, int64_t M, struct plan_tiles *out) {
+    int64_t c = segment_rows(plan, M);
+    out->segment_rows = c;
+    out->tiles_n = ceil_div(plan->shape.n, plan->value[FIELD_TILE_N]);
+    out->max_tiles = tiles_of_rows(plan, c);
+    out->total = M / c * out->max_tiles + tiles_of_rows(plan, M % c);
+}
+
+int64_t plan_bits_of(const struct plan *plan, int64_t M) {
+    struct plan_tiles tiles;
+    plan_tiles_of(plan, M, &tiles);
+    int64_t in_segment = plan->group_tiles ? ceil_div(tiles.max_tiles, plan->group_tiles) : 1;
+    return (plan->segments - plan->segments / plan->shape.tp) * in_segment;
+}
+
+void plan_memory_of(const struct plan *plan, int64_t max_M, int grid, struct plan_memory *out) {
+    struct plan_tiles tiles;
+    int64_t received = plan->segments - plan->segments / plan->shape.tp, bits = plan_bits_of(plan, max_M);
+    plan_tiles_of(plan, max_M, &tiles);
+    memset(out, 0, sizeof *out);
+    if (plan->shape.tp > 1) {
+        out->slots = received * tiles.max_tiles * plan->tile_bytes;
+        out->mask = ceil_div(bits, 64) * 8;
+        out->outbox = (int64_t)grid * plan->value[FIELD_RING_DEPTH] * plan->tile_bytes;
+        out->groups = plan->group_tiles == 1 ? 0 : bits * 4;
+    }
+    out->control = (int64_t)sizeof(grs_control);
+    out->total = out->slots + out->mask + out->outbox + out->groups + out->control;
+}
+
+int64_t plan_link_bytes(const struct plan *plan, int64_t M) {
+    int64_t kept = plan_segment_rows_of(plan, M, 0); /* the rank that keeps most sends least; all are alike within one row */
+    return (M - kept) * plan->shape.n * 2;
+}
+
+void plan_estimate(const struct plan *plan, int64_t M, struct plan_estimate *out) {
+    const struct machine *machine = machine_of(plan->arch);
+    int64_t sms = plan->value[FIELD_SMS] ? plan->value[FIELD_SMS] : machine->sms;
+    out->flops = 2.0 * (double)M * (double)plan->shape.n * (double)plan->shape.k;
+    out->gemm_us = out->flops / (machine->tflops * 1e6 * (double)sms / machine->sms);
+    out->link_us = (double)plan_link_bytes(plan, M) / ((double)plan->value[FIELD_LINK_GBPS] * 1e3);
+    out->limit_us = out->gemm_us > out->link_us ? out->gemm_us : out->link_us;
+}
+
+void plan_boxes(const struct plan *plan, struct plan_boxes *out) {
+    int columns = (int)plan->value[FIELD_TILE_K], rows = (int)plan->value[FIELD_TILE_M];
+    *out = (struct plan_boxes){.a = {columns, rows}, .b = {columns, (int)plan->value[FIELD_TILE_N]}, .d = {PANEL_COLUMNS, rows}};
+}
+
+/* ---------------------------------------------------------------- refusals */
+
+/* "file:line:col: key: …" where the value stands in a file, "key: …" (chosen by the planner) elsewhere. */
+static grs_status refuse(const struct config *config, enum field field, grs_status status, grs_error *err,
+                         const char *format, ...) __attribute__((format(printf, 5, 6)));
+static grs_status refuse(const struct config *config, enum field field, grs_status status, grs_error *err,
+                         const char *format, ...) {
+    char text[512];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    const char *key = config_fields[field].key;
+    if (config->is_set[field] && config->where[field].line)
+        return error_at(err, status, config->path, config->where[field].line, config->where[field].column, "%s: %s", key,
+                        text);
+    return error_set(err, status, "%s: %s: %s", config->path, key, text);
+}
+
+struct not_built {
+    enum arch arch;
+    enum field field;
+    int64_t value; /* this value is legal in a config, but no template makes it yet */
+    const char *instead;
+};
+
+static const struct not_built not_built[] = {
+    {ARCH_SM90A, FIELD_TILE_K, 32, "64"},
+    {ARCH_SM90A, FIELD_TILE_K, 128, "64"},
+    {ARCH_SM90A, FIELD_TILE_M, 256, "64 or 128"},
+    {ARCH_SM90A, FIELD_SCHEDULE, SCHEDULE_PINGPONG, "cooperative"},
+    {ARCH_SM90A, FIELD_CLUSTER, 2, "1"},
+    {ARCH_SM90A, FIELD_RING_PLACE, PLACE_SHARED, "global"},
+    {ARCH_SM90A, FIELD_DRAIN_POLICY, DRAIN_LANE_PER_STAGE, "ring or per_tile"},
+    {ARCH_SM90A, FIELD_DRAIN_FLUSH, FLUSH_NEVER, "owner_boundary or per_tile"},
+};
+
+static grs_status check_built(const struct config *config, const struct plan *plan, grs_error *err) {
+    if (plan->arch != ARCH_SM90A)
+        return error_set(err, GRS_ERR_UNSUPPORTED, "%s: arch: %s is not built yet; allowed: sm_90a", config->path,
+                         config_arch_name(plan->arch));
+    for (size_t i = 0; i < sizeof not_built / sizeof *not_built; i++) {
+        const struct not_built *row = &not_built[i];
+        if (row->arch != plan->arch || plan->value[row->field] != row->value)
+            continue;
+        struct buf text = {0};
+        config_value_text(row->field, row->value, &text);
+        grs_status status = refuse(config, row->field, GRS_ERR_UNSUPPORTED, err, "%s is not built yet for %s; allowed: %s",
+                                   text.failed ? "?" : text.data, config_arch_name(plan->arch), row->instead);
+        buf_free(&text);
+        return status;
+    }
+    if (plan->value[FIELD_CHUNK_COUNT] < 2)
+        return refuse(config, FIELD_CHUNK_COUNT, GRS_ERR_PLAN, err,
+                      "1 leaves no chunk to load while one is sent; allowed: 2 to %" PRId64,
+                      config_fields[FIELD_CHUNK_COUNT].max);
+    return GRS_OK;
+}
+
+/* ---------------------------------------------------------------- shared memory, registers, names */
+
+static void add_region(struct plan *plan, const char *name, int64_t bytes, int64_t align) {
+    struct plan_region *region = &plan->region[plan->region_count++];
+    *region = (struct plan_region){name, round_up(plan->shared_bytes, align), bytes};
+    plan->shared_bytes = region->offset + bytes;
+}
+
+/* The same map as struct Shared of templates/pipeline.cuh, which asserts that both agree. */
+static void map_shared(struct plan *plan) {
+    const int64_t *v = plan->value;
+    int64_t barriers = 2 * v[FIELD_STAGES_LOAD] + 3 + 2 * v[FIELD_RING_DEPTH] + v[FIELD_CHUNK_COUNT];
+    plan->region_count = 0;
+    plan->shared_bytes = 0;
+    add_region(plan, "A/B stages", v[FIELD_STAGES_LOAD] * plan->stage_bytes, 1024);
+    add_region(plan, "tile buffer", plan->tile_bytes, 1024);
+    add_region(plan, "chunks", v[FIELD_CHUNK_COUNT] * v[FIELD_CHUNK_BYTES], 1024);
+    add_region(plan, "barriers", barriers * 8, 8);
+    add_region(plan, "control", 8 + 3 * 4 + 4, 8);
+    plan->shared_bytes = round_up(plan->shared_bytes, 1024);
+}
+
+static grs_status check_shared(const struct config *config, struct plan *plan, grs_error *err) {
+    if (plan->shared_bytes <= plan->shared_limit)
+        return GRS_OK;
+    int64_t wanted = plan->shared_bytes, stages = plan->value[FIELD_STAGES_LOAD], fits = stages;
+    while (fits > 0 && wanted - (stages - fits) * plan->stage_bytes > plan->shared_limit)
+        fits--;
+    if (fits >= config_fields[FIELD_STAGES_LOAD].min)
+        return refuse(config, FIELD_STAGES_LOAD, GRS_ERR_PLAN, err,
+                      "%" PRId64 " stages of %" PRId64 " bytes with a tile buffer of %" PRId64 " and chunks of %" PRId64
+                      " need %" PRId64 " bytes of shared memory; %s has %" PRId64 ": at most %" PRId64 " stages fit",
+                      stages, plan->stage_bytes, plan->tile_bytes,
+                      plan->value[FIELD_CHUNK_COUNT] * plan->value[FIELD_CHUNK_BYTES], wanted,
+                      config_arch_name(plan->arch), plan->shared_limit, fits);
+    return refuse(config, FIELD_CHUNK_BYTES, GRS_ERR_PLAN, err,
+                  "%" PRId64 " chunks of %" PRId64 " bytes beside a tile buffer of %" PRId64 " leave no room for two stages of %" PRId64
+                  " bytes; %s has %" PRId64 " bytes of shared memory: smaller chunks, or a smaller tile",
+                  plan->value[FIELD_CHUNK_COUNT], plan->value[FIELD_CHUNK_BYTES], plan->tile_bytes, plan->stage_bytes,
+                  config_arch_name(plan->arch), plan->shared_limit);
+}
+
+/* Registers: what the launch gives every thread, and what setmaxnreg leaves to roles and math (multiples of 8). The roles
+ * need few; the math warpgroups get the rest. */
+static void share_registers(struct plan *plan) {
+    const struct machine *machine = machine_of(plan->arch);
+    int math = plan->threads - ROLE_THREADS;
+    int most = machine->registers_a_thread / 8 * 8;
+    plan->registers_launch = machine->registers / plan->threads / 8 * 8;
+    if (plan->registers_launch > most)
+        plan->registers_launch = most;
+    plan->registers_producer = 40;
+    plan->registers_consumer =
+        (plan->registers_launch * plan->threads - plan->registers_producer * ROLE_THREADS) / math / 8 * 8;
+    if (plan->registers_consumer > 240)
+        plan->registers_consumer = 240;
+}
+
+static grs_status check_shape(const struct config *config, const struct plan *plan, grs_error *err) {
+    const struct plan_shape *s = &plan->shape;
+    if (s->m_min < 1 || s->m_max < s->m_min)
+        return error_set(err, GRS_ERR_ARGUMENT, "M: %" PRId64 " to %" PRId64 "; allowed: at least 1", s->m_min, s->m_max);
+    if (s->n < 8 || s->n % 8 || s->n > INT32_MAX - 512)
+        return error_set(err, GRS_ERR_ARGUMENT, "N: %" PRId64 "; allowed: a multiple of 8 from 8 (nearest: %" PRId64 ")", s->n,
+                         s->n < 8 ? 8 : s->n / 8 * 8);
+    if (s->k < 8 || s->k % 8 || s->k > INT32_MAX - 512)
+        return error_set(err, GRS_ERR_ARGUMENT, "K: %" PRId64 "; allowed: a multiple of 8 from 8 (nearest: %" PRId64 ")", s->k,
+                         s->k < 8 ? 8 : s->k / 8 * 8);
+    if (s->tp < 1 || s->tp > GRS_MAX_TP)
+        return error_set(err, GRS_ERR_ARGUMENT, "tp: %d; allowed: 1 to %d", s->tp, GRS_MAX_TP);
+    (void)config;
+    return GRS_OK;
+}
+
+int64_t plan_max_m(const struct plan *plan) {
+    /* Largest M whose tiles still number below MAX_TILES and whose coordinates stay 32-bit with one tile to spare. */
+    int64_t tiles_n = ceil_div(plan->shape.n, plan->value[FIELD_TILE_N]);
+    int64_t by_tiles = (MAX_TILES / tiles_n - plan->segments) * plan->value[FIELD_TILE_M];
+    int64_t by_rows = INT32_MAX - 2 * plan->value[FIELD_TILE_M] - plan->segments;
+    return by_tiles < by_rows ? by_tiles : by_rows;
+}
+
+static void name_kernel(struct plan *plan) {
+    const int64_t *v = plan->value;
+    int length = snprintf(plan->name, sizeof plan->name, "grs_gemm_rs_n%" PRId64 "_k%" PRId64 "_tp%d_%" PRId64 "x%" PRId64 "x%" PRId64 "_s%" PRId64,
+                          plan->shape.n, plan->shape.k, plan->shape.tp, v[FIELD_TILE_M], v[FIELD_TILE_N], v[FIELD_TILE_K],
+                          v[FIELD_STAGES_LOAD]);
+    if (plan->shape.m_min == plan->shape.m_max)
+        snprintf(plan->name + length, sizeof plan->name - (size_t)length, "_m%" PRId64, plan->shape.m_min);
+}
+
+grs_status plan_solve(const struct config *config, enum arch arch, const struct plan_shape *shape, struct plan *out,
+                      grs_error *err) {
+    struct plan plan = {.arch = arch, .shape = *shape, .segments = shape->tp};
+    const struct machine *machine = machine_of(arch);
+    grs_status status = check_shape(config, &plan, err);
+    if (status != GRS_OK)
+        return status;
+    plan.shared_limit = machine->shared_limit;
+    plan_defaults(config, &plan);
+    if ((status = check_built(config, &plan, err)) != GRS_OK)
+        return status;
+
+    const int64_t *v = plan.value;
+    plan.consumer_warpgroups = (int)(v[FIELD_TILE_M] / ROWS_A_WARPGROUP);
+    plan.threads = ROLE_THREADS + 128 * plan.consumer_warpgroups;
+    plan.tile_bytes = v[FIELD_TILE_M] * v[FIELD_TILE_N] * 2;
+    plan.stage_bytes = (v[FIELD_TILE_M] + v[FIELD_TILE_N]) * v[FIELD_TILE_K] * 2;
+    plan.group_tiles = v[FIELD_GRANULARITY] == GRANULARITY_TILE    ? 1
+                       : v[FIELD_GRANULARITY] == GRANULARITY_GROUP ? (int)v[FIELD_GROUP]
+                                                                   : 0;
+    plan.raster = 8;
+    plan.max_grid = v[FIELD_SMS] ? (int)v[FIELD_SMS] : PLAN_MAX_GRID;
+    share_registers(&plan);
+    map_shared(&plan);
+    if ((status = check_shared(config, &plan, err)) != GRS_OK)
+        return status;
+    int64_t most = plan_max_m(&plan);
+    if (plan.shape.m_min > most)
+        return error_set(err, GRS_ERR_PLAN, "M: %" PRId64 " with N = %" PRId64 " makes more tiles than positions can number; allowed: up to %" PRId64,
+                         plan.shape.m_min, plan.shape.n, most);
+    if (plan.shape.m_max > most)
+        plan.shape.m_max = most;
+    name_kernel(&plan);
+    *out = plan;
+    return GRS_OK;
+}
+
+void plan_canonical(const struct plan *plan, struct buf *out) {
+    for (int f = 0; f < FIELD_COUNT; f++) {
+        buf_printf(out, "%s: ", config_fields[f].key);
+        config_value_text((enum field)f, plan->value[f], out);
+        buf_puts(out, "\n");
+    }
+}

@@ -1,0 +1,69 @@
+#include "generator/plan_defaults.h"
+
+#include "generator/machine.h"
+
+#define WIDE_M 128
+#define WIDE_N 256
+
+static void take(const struct config *config, struct plan *plan, enum field field, int64_t value, const char *reason) {
+    if (config->is_set[field]) {
+        plan->value[field] = config->value[field];
+        plan->origin[field] = ORIGIN_CONFIG;
+        plan->reason[field] = NULL;
+    } else {
+        plan->value[field] = value;
+        plan->origin[field] = ORIGIN_PLANNER;
+        plan->reason[field] = reason;
+    }
+}
+
+int64_t plan_narrow_m(const struct config *config, enum arch arch, int64_t n) {
+    int64_t sms = config->is_set[FIELD_SMS] && config->value[FIELD_SMS] ? config->value[FIELD_SMS] : machine_of(arch)->sms;
+    int64_t across = (n + WIDE_N - 1) / WIDE_N;
+    int64_t down = sms / across;
+    return (down > 0 ? down : 1) * WIDE_M;
+}
+
+/* As many stages as shared memory holds beside tile buffer, chunks and barriers (for which 1 KiB is ample). */
+static int64_t stages_that_fit(const struct plan *plan) {
+    const int64_t *v = plan->value;
+    int64_t stage = (v[FIELD_TILE_M] + v[FIELD_TILE_N]) * v[FIELD_TILE_K] * 2;
+    int64_t rest = v[FIELD_TILE_M] * v[FIELD_TILE_N] * 2 + v[FIELD_CHUNK_BYTES] * v[FIELD_CHUNK_COUNT] + 1024;
+    int64_t fits = (plan->shared_limit - rest) / stage;
+    if (fits > 8)
+        fits = 8;
+    return fits < 2 ? 2 : fits;
+}
+
+void plan_defaults(const struct config *config, struct plan *plan) {
+    bool narrow = plan->shape.m_max <= plan_narrow_m(config, plan->arch, plan->shape.n);
+    bool alone = plan->shape.tp == 1;
+
+    take(config, plan, FIELD_SMS, 0, "the rank has the GPU to itself, or its share of it");
+    take(config, plan, FIELD_LINK_GBPS, machine_of(plan->arch)->link_gbps, "measured for bulk stores from all SMs");
+    take(config, plan, FIELD_TILE_M, WIDE_M, "two math warpgroups of 64 rows share B");
+    if (narrow)
+        take(config, plan, FIELD_TILE_N, 128, "tiles of 256 columns would not fill the SMs once at this M");
+    else
+        take(config, plan, FIELD_TILE_N, WIDE_N, "the most products for each byte from L2");
+    take(config, plan, FIELD_TILE_K, 64, "one 128-byte swizzle panel a stage");
+    take(config, plan, FIELD_SCHEDULE, SCHEDULE_COOPERATIVE, "the tile with most reuse");
+    take(config, plan, FIELD_CLUSTER, 1, "no multicast: grids of any size");
+    take(config, plan, FIELD_CTA_GROUP, 1, "one CTA a tile");
+    take(config, plan, FIELD_STAGES_ACCUM, 1, "one accumulator a tile");
+    take(config, plan, FIELD_RING_DEPTH, 4, "a burst of a whole wave may queue for the link without stopping the products");
+    take(config, plan, FIELD_RING_PLACE, PLACE_GLOBAL, "partials that wait for the link take no shared memory from A and B");
+    take(config, plan, FIELD_CHUNK_BYTES, alone ? 1024 : 8192, alone ? "nothing is sent" : "half a panel of 128 rows");
+    take(config, plan, FIELD_CHUNK_COUNT, 2, alone ? "nothing is sent" : "one comes from the outbox while one leaves for the peer");
+    take(config, plan, FIELD_GRANULARITY, GRANULARITY_TILE, "downstream may start on each tile as it lands");
+    take(config, plan, FIELD_GROUP, 1, "a bit a tile");
+    take(config, plan, FIELD_DRAIN_POLICY, DRAIN_RING, "never sleeps on a store in flight");
+    take(config, plan, FIELD_DRAIN_FLUSH, FLUSH_OWNER_BOUNDARY, "the ring's loop needs no other flush");
+    if (alone)
+        take(config, plan, FIELD_ORDER, ORDER_SEGMENT, "one segment");
+    else
+        take(config, plan, FIELD_ORDER, ORDER_INTERLEAVE, "sending spreads over the whole run");
+    take(config, plan, FIELD_LAG, 2, "a wave's burst has crossed the link before its partials come due");
+    take(config, plan, FIELD_M_MODE, M_DYNAMIC, "M is an argument of the launch");
+    take(config, plan, FIELD_STAGES_LOAD, stages_that_fit(plan), "as many as shared memory holds");
+}

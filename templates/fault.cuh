@@ -1,0 +1,113 @@
+// Waiting with a deadline, and leaving together when one expires.
+//
+// Every spin goes through a Watch. When a deadline passes, the first waiter of the rank writes the wait record (host-visible)
+// and raises the abort word of every rank; every other spin notices the word, sets the CTA's `leave` flag and gives up. The
+// roles made of one thread leave where they stand. The math warps must decide alike, so they never leave on their own: the
+// prefetcher tells them, with the tile (see gemm_rs_*.cuh).
+#pragma once
+
+#include "grs/ptx.cuh"
+#include "grs/schedule.cuh"
+
+namespace grs {
+
+struct Watch {
+    const grs_args &args;
+    const grs_rank_args &me;
+    uint32_t *leave; // shared: not 0 when this CTA is to leave
+    uint64_t epoch;
+    grs_role role;
+    int32_t cta;
+    int32_t owner = -1, index = -1, position = -1; // of the tile in hand
+
+    GRS_DEVICE Watch(const grs_args &args, const grs_rank_args &me, uint32_t *leave, uint64_t epoch, grs_role role,
+                     int32_t cta)
+        : args(args), me(me), leave(leave), epoch(epoch), role(role), cta(cta) {}
+
+    GRS_DEVICE void at(const Tile &tile, int32_t tile_position) {
+        owner = tile.owner;
+        index = tile.index;
+        position = tile_position;
+    }
+
+    GRS_DEVICE bool leaving() const { return ptx::load_shared(leave) != 0; }
+
+    // True once the phase of this parity has completed; false when the CTA is to leave.
+    GRS_DEVICE bool wait(ptx::Barrier *barrier, uint32_t parity, grs_wait what);
+    // The same, but waits on although the CTA is leaving: for barriers that complete without another role.
+    GRS_DEVICE void wait_on(ptx::Barrier *barrier, uint32_t parity, grs_wait what);
+
+    GRS_DEVICE void raise(grs_wait what, uint64_t word, uint64_t expected, uint64_t waited) {
+        if (ptx::atomic_exchange_sys(&me.control->abort, 1) == 0) {
+            grs_wait_record *record = me.record;
+            record->role = role;
+            record->wait = what;
+            record->rank = me.rank;
+            record->cta = cta;
+            record->owner = owner;
+            record->tile = index;
+            record->position = position;
+            record->epoch = epoch;
+            record->word = word;
+            record->expected = expected;
+            record->waited_ns = waited;
+            ptx::store_release_sys(&record->complete, 1);
+            for (int32_t rank = 0; rank < args.ring; ++rank) ptx::store_relaxed_sys(&me.everyone[rank]->abort, 1);
+        }
+        ptx::store_shared(leave, 1);
+    }
+};
+
+// One spin: call `more` after each look that failed.
+class Patience {
+  public:
+    GRS_DEVICE Patience(Watch &watch, grs_wait what) : watch_(watch), what_(what) {}
+
+    // False: leave. `word` and `expected` go into the record.
+    GRS_DEVICE bool more(uint64_t word, uint64_t expected) {
+        if (watch_.leaving()) return false;
+        if (++looks_ % looks_between_checks != 0) return true;
+        if (ptx::load_relaxed_sys(&watch_.me.control->abort) != 0) {
+            ptx::store_shared(watch_.leave, 1);
+            return false;
+        }
+        uint64_t now = ptx::global_nanoseconds();
+        if (since_ == 0) since_ = now;
+        if (watch_.args.deadline_ns == 0 || now - since_ < watch_.args.deadline_ns) return true;
+        watch_.raise(what_, word, expected, now - since_);
+        return false;
+    }
+
+  private:
+    static constexpr uint32_t looks_between_checks = 16;
+    Watch &watch_;
+    grs_wait what_;
+    uint32_t looks_ = 0;
+    uint64_t since_ = 0;
+};
+
+GRS_DEVICE bool Watch::wait(ptx::Barrier *barrier, uint32_t parity, grs_wait what) {
+    if (ptx::barrier_try_wait(barrier, parity)) return true;
+    Patience patience(*this, what);
+    while (!ptx::barrier_try_wait(barrier, parity))
+        if (!patience.more(parity ^ 1, parity)) return false;
+    return true;
+}
+
+GRS_DEVICE void Watch::wait_on(ptx::Barrier *barrier, uint32_t parity, grs_wait what) {
+    if (ptx::barrier_try_wait(barrier, parity)) return;
+    Patience patience(*this, what);
+    while (!ptx::barrier_try_wait(barrier, parity)) patience.more(parity ^ 1, parity);
+}
+
+// Test hook, compiled in only on request: the sender of one rank stands still before one tile until the CTA is to leave.
+GRS_DEVICE bool stall(Watch &watch) {
+    uint64_t here = static_cast<uint64_t>(watch.me.rank + 1) << 32 | static_cast<uint32_t>(watch.position + 1);
+    while (watch.args.stall == here && !watch.leaving()) {
+        if (ptx::load_relaxed_sys(&watch.me.control->abort) != 0) ptx::store_shared(watch.leave, 1);
+        ptx::pause(1000);
+    }
+    return watch.args.stall != here;
+}
+
+} // namespace grs

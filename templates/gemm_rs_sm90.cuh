@@ -1,0 +1,101 @@
+// Fused GEMM + reduce-scatter for Hopper. Read from the bottom: gemm_rs starts the roles of a CTA; tiles flow
+//
+//   A, B ──load──▶ stages ──multiply──▶ accumulators ──┐
+//   upstream's partial ──prefetch──▶ tile buffer ──────┴─ add, round ─▶ tile buffer ──store──▶ D, or outbox ──send──▶ peer
+//
+// The math warps wait for operands and for the tile buffer, never for the link: between them and the peer lie `depth` tiles
+// of outbox in global memory.
+#pragma once
+
+#include "grs/mma_sm90.cuh"
+#include "grs/roles.cuh"
+
+namespace grs {
+
+// One warpgroup: 64 rows of each tile.
+template <class C> GRS_DEVICE void math_role(const Cta<C> &cta, int32_t warpgroup) {
+    Watch watch = cta.watch(GRS_ROLE_MATH);
+    Barriers<C> &barriers = cta.shared.barriers;
+    Cursor<C::stages> cursor;
+    int32_t row = warpgroup * 64 + static_cast<int32_t>(ptx::warp_index() % 4) * 16; // of this warp, in the tile
+    bool leader = ptx::lane_index() == 0;
+    uint32_t phase = 0;
+
+    for (int32_t position = cta.index; position < cta.geometry.total_tiles(); position += cta.args.grid, phase ^= 1) {
+        watch.position = position;
+        Accumulator<C::block_n> sum;
+        ptx::Barrier *previous = nullptr;
+        for (int32_t block = 0; block < C::k_blocks; ++block, cursor.advance()) {
+            watch.wait_on(&barriers.stage_full[cursor.slot], cursor.phase, GRS_WAIT_STAGE_FULL);
+            uint32_t stage = ptx::shared_address(cta.shared.stage[cursor.slot]);
+            uint64_t a = mma::descriptor(stage + warpgroup * 64 * panel_row_bytes);
+            uint64_t b = mma::descriptor(stage + Shared<C>::a_bytes);
+            mma::warpgroup_arrive();
+#pragma unroll
+            for (int32_t k = 0; k < C::block_k / 16; ++k) // 16 columns are 32 bytes: 2 units of a descriptor's address
+                mma::Product<C::block_n>::multiply(sum.value, a + 2 * k, b + 2 * k, block > 0 || k > 0);
+            mma::warpgroup_commit();
+            mma::warpgroup_wait<1>(); // the products of the block before are complete: its stage is free
+            if (previous && leader) ptx::barrier_arrive(previous);
+            previous = &barriers.stage_free[cursor.slot];
+        }
+        mma::warpgroup_wait<0>();
+        if (leader) ptx::barrier_arrive(previous);
+
+        watch.wait_on(&barriers.tile_ready, phase, GRS_WAIT_TILE_READY);
+        uint32_t action = ptx::load_shared(&cta.shared.action);
+        if (action == TILE_STOP) return;
+        if (C::ring > 1 && action == TILE_ADD)
+            store_rows<C::block_m, C::block_n, true>(cta.shared.tile, row, sum);
+        else
+            store_rows<C::block_m, C::block_n, false>(cta.shared.tile, row, sum);
+        ptx::fence_proxy_async_shared(); // every lane: the copy engine reads what it wrote
+        ptx::warp_sync();
+        if (leader) ptx::barrier_arrive(&barriers.tile_full);
+    }
+}
+
+template <class C> GRS_DEVICE void communicate(const Cta<C> &cta, uint32_t warp) {
+    if (ptx::lane_index() != 0) return;
+    if (warp == GRS_ROLE_LOADER) load_role<C>(cta);
+    if (warp == GRS_ROLE_PREFETCHER) prefetch_role<C>(cta);
+    if (warp == GRS_ROLE_STORER) store_role<C>(cta);
+    if (C::ring > 1 && warp == GRS_ROLE_SENDER) send_role<C>(cta);
+}
+
+template <class C> GRS_DEVICE void gemm_rs(const grs_args &args) {
+    static_assert(C::threads == 128 + 32 * C::math_warps, "threads: one warpgroup of roles, the rest math");
+    static_assert(sizeof(Shared<C>) == C::shared_bytes, "shared memory: the planner's map and the kernel's differ");
+    static_assert(C::block_m == 16 * C::math_warps, "tile.m: 64 rows a math warpgroup");
+    static_assert(C::segments % C::ring == 0, "segments: a multiple of the ring");
+
+    Shared<C> &shared = *reinterpret_cast<Shared<C> *>(ptx::shared_memory());
+    int32_t block = static_cast<int32_t>(ptx::block_index());
+    const grs_rank_args &me = args.rank[block / args.grid];
+    uint32_t warp = ptx::warp_index();
+
+    if (warp == 0 && ptx::lane_index() == 0) {
+        ptx::prefetch_tensor_map(&me.a);
+        ptx::prefetch_tensor_map(&me.b);
+        init_barriers<C>(shared.barriers);
+        shared.epoch = ptx::load_acquire_gpu(&me.control->epoch);
+        shared.leave = ptx::load_relaxed_sys(&me.control->abort);
+        shared.stop_after = 0x7fffffff;
+    }
+    ptx::block_sync();
+    if (shared.leave != 0) return;
+
+    const Cta<C> cta{args, me, shared, Geometry<C>(args.m), block % args.grid, shared.epoch};
+    if (warp < 4) {
+        ptx::registers_decrease<C::registers_producer>();
+        communicate<C>(cta, warp);
+    } else {
+        ptx::registers_increase<C::registers_consumer>();
+        math_role<C>(cta, static_cast<int32_t>(warp / 4 - 1));
+    }
+    ptx::warp_sync();
+    ptx::block_sync();
+    if (warp == 0 && !ptx::load_shared(&shared.leave)) depart<C>(cta.geometry, args, me, cta.epoch);
+}
+
+} // namespace grs

@@ -1,0 +1,75 @@
+// Shared memory of a CTA and the barriers between its roles.
+//
+//   loader ──stage_full──▶ math ──stage_free──▶ loader                     A and B, `stages` deep
+//   prefetcher ──tile_ready──▶ math ──tile_full──▶ storer ──tile_free──▶ prefetcher     one tile buffer
+//   storer ──outbox_full──▶ sender ──outbox_free──▶ storer                 `depth` tiles in global memory
+//   copy engine ──chunk_full──▶ sender                                     `chunk_count` pieces on their way to the peer
+#pragma once
+
+#include "grs/ptx.cuh"
+#include "grs/tile.cuh"
+
+namespace grs {
+
+// What the prefetcher tells the math warps with tile_ready.
+enum TileAction : uint32_t {
+    TILE_STORE, // the buffer is free: round the product into it
+    TILE_ADD,   // the partial lies in it: add, round, store in place
+    TILE_STOP   // the launch is being left: touch nothing more
+};
+
+template <class C> struct Barriers {
+    ptx::Barrier stage_full[C::stages], stage_free[C::stages];
+    ptx::Barrier tile_ready, tile_full, tile_free;
+    ptx::Barrier outbox_full[C::ring_depth], outbox_free[C::ring_depth];
+    ptx::Barrier chunk_full[C::chunk_count];
+};
+
+// The map: byte offsets from the start of dynamic shared memory. The planner computes the same offsets; `shared_bytes` and
+// `offset_*` in Config are its results, asserted here.
+template <class C> struct Shared {
+    static constexpr int32_t a_bytes = C::block_m * C::block_k * 2;
+    static constexpr int32_t b_bytes = C::block_n * C::block_k * 2;
+    static constexpr int32_t stage_bytes = a_bytes + b_bytes;
+    static constexpr int32_t tile_bytes = C::block_m * C::block_n * 2;
+
+    alignas(1024) char stage[C::stages][stage_bytes];
+    alignas(1024) char tile[tile_bytes];
+    alignas(1024) char chunk[C::chunk_count][C::chunk_bytes];
+    Barriers<C> barriers;
+    uint64_t epoch;
+    uint32_t leave;      // not 0: this CTA is to leave
+    uint32_t stop_after; // the math warps end with this tile of the CTA's sequence
+    uint32_t action;     // TileAction of the tile that tile_ready announces
+
+    static_assert(C::block_k == panel_columns, "tile.k: one panel of 64 columns a stage");
+    static_assert(stage_bytes % 1024 == 0 && tile_bytes % 1024 == 0, "tile.m, tile.n: whole swizzle atoms");
+};
+
+// Index and phase of a ring of barriers. A consumer waits for parity `phase`; a producer, who finds every slot free at the
+// start, waits for `phase ^ 1`.
+template <int32_t size> struct Cursor {
+    int32_t slot = 0;
+    uint32_t phase = 0;
+    GRS_DEVICE void advance() {
+        if (++slot == size) slot = 0, phase ^= 1;
+    }
+};
+
+template <class C> GRS_DEVICE void init_barriers(Barriers<C> &barriers) {
+    for (int32_t i = 0; i < C::stages; ++i) {
+        ptx::barrier_init(&barriers.stage_full[i], 1);
+        ptx::barrier_init(&barriers.stage_free[i], C::math_warps);
+    }
+    ptx::barrier_init(&barriers.tile_ready, 1);
+    ptx::barrier_init(&barriers.tile_full, C::math_warps);
+    ptx::barrier_init(&barriers.tile_free, 1);
+    for (int32_t i = 0; i < C::ring_depth; ++i) {
+        ptx::barrier_init(&barriers.outbox_full[i], 1);
+        ptx::barrier_init(&barriers.outbox_free[i], 1);
+    }
+    for (int32_t i = 0; i < C::chunk_count; ++i) ptx::barrier_init(&barriers.chunk_full[i], 1);
+    ptx::fence_barrier_init();
+}
+
+} // namespace grs

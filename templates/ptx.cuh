@@ -1,0 +1,279 @@
+// One instruction a function. This file and mma_*.cuh hold all inline assembly and every use of a CUDA built-in, so that
+// another backend (the emulator) can supply the same functions and run the rest of the text unchanged.
+//
+// Pointers are generic: functions that need a shared-memory address convert it themselves. "The copy engine" is the async
+// proxy: what it reads must have been made visible to it by a proxy fence, and what it writes is seen after its barrier
+// completes (loads) or its group was waited for (stores).
+#pragma once
+
+#include "grs/args.h"
+
+#define GRS_DEVICE __device__ __forceinline__
+#define GRS_KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads, 1)
+#define GRS_PARAMETER const __grid_constant__
+
+namespace grs {
+namespace ptx {
+
+// ------------------------------------------------------------------ where am I
+
+GRS_DEVICE uint32_t thread_index() { return threadIdx.x; }
+GRS_DEVICE uint32_t block_index() { return blockIdx.x; }
+GRS_DEVICE uint32_t warp_index() { return __shfl_sync(0xffffffffu, threadIdx.x / 32, 0); } // uniform for the compiler
+GRS_DEVICE uint32_t lane_index() { return threadIdx.x % 32; }
+
+// The CTA's dynamic shared memory, 1024-byte aligned.
+GRS_DEVICE char *shared_memory() {
+    extern __shared__ __align__(1024) char memory[];
+    return memory;
+}
+
+// Address of a byte of this CTA's shared memory in the shared window: what descriptors hold.
+GRS_DEVICE uint32_t shared_address(const void *pointer) {
+    return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+// ------------------------------------------------------------------ time
+
+GRS_DEVICE uint64_t global_nanoseconds() {
+    uint64_t now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    return now;
+}
+
+GRS_DEVICE uint64_t clock_cycles() {
+    uint64_t now;
+    asm volatile("mov.u64 %0, %%clock64;" : "=l"(now));
+    return now;
+}
+
+// A hint to let others run; a spin calls it between two looks at a word.
+GRS_DEVICE void pause(uint32_t nanoseconds) { asm volatile("nanosleep.u32 %0;" ::"r"(nanoseconds)); }
+
+// ------------------------------------------------------------------ threads of a CTA
+
+GRS_DEVICE void block_sync() { asm volatile("barrier.sync 0;" ::: "memory"); }
+GRS_DEVICE void warp_sync() { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
+
+GRS_DEVICE void named_barrier_sync(uint32_t barrier, uint32_t threads) {
+    asm volatile("barrier.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+
+template <int registers> GRS_DEVICE void registers_increase() {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(registers));
+}
+template <int registers> GRS_DEVICE void registers_decrease() {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(registers));
+}
+
+GRS_DEVICE uint32_t warp_broadcast(uint32_t value, uint32_t lane) {
+    return __shfl_sync(0xffffffffu, value, static_cast<int>(lane));
+}
+
+// ------------------------------------------------------------------ mbarriers
+
+struct alignas(8) Barrier {
+    uint64_t opaque;
+};
+
+GRS_DEVICE void barrier_init(Barrier *barrier, uint32_t arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
+}
+
+// Makes initialised barriers visible to the copy engine (and to other CTAs of a cluster).
+GRS_DEVICE void fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+
+GRS_DEVICE void barrier_arrive(Barrier *barrier) { // release, CTA scope
+    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+}
+
+// Arrives and announces `bytes` that the copy engine will bring before the phase can complete.
+GRS_DEVICE void barrier_arrive_expect(Barrier *barrier, uint32_t bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
+                 "r"(bytes)
+                 : "memory");
+}
+
+// True when the phase of this parity has completed (acquire, CTA scope). May suspend for a short, bounded time.
+GRS_DEVICE bool barrier_try_wait(Barrier *barrier, uint32_t parity) {
+    uint32_t done;
+    asm volatile("{\n"
+                 ".reg .pred p;\n"
+                 "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 p, [%1], %2;\n"
+                 "selp.u32 %0, 1, 0, p;\n"
+                 "}"
+                 : "=r"(done)
+                 : "r"(shared_address(barrier)), "r"(parity)
+                 : "memory");
+    return done != 0;
+}
+
+// ------------------------------------------------------------------ copy engine: tensor maps
+
+GRS_DEVICE void prefetch_tensor_map(const grs_tensor_map *map) {
+    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
+// A box whose corner is at column x, row y. Elements outside the tensor arrive as zero.
+GRS_DEVICE void tensor_load(void *destination, const grs_tensor_map *map, Barrier *barrier, int32_t x, int32_t y) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], "
+                 "[%2];" ::"r"(shared_address(destination)),
+                 "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y)
+                 : "memory");
+}
+
+// Elements outside the tensor are not written. Joins the thread's open bulk group.
+GRS_DEVICE void tensor_store(const grs_tensor_map *map, const void *source, int32_t x, int32_t y) {
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(map),
+                 "r"(shared_address(source)), "r"(x), "r"(y)
+                 : "memory");
+}
+
+// ------------------------------------------------------------------ copy engine: contiguous bytes (multiples of 16)
+
+GRS_DEVICE void bulk_load(void *destination, const void *source, uint32_t bytes, Barrier *barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                     shared_address(destination)),
+                 "l"(source), "r"(bytes), "r"(shared_address(barrier))
+                 : "memory");
+}
+
+// Joins the thread's open bulk group. The destination may be a peer's memory.
+GRS_DEVICE void bulk_store(void *destination, const void *source, uint32_t bytes) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(destination),
+                 "r"(shared_address(source)), "r"(bytes)
+                 : "memory");
+}
+
+GRS_DEVICE void bulk_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+
+// All but the newest `pending` groups of this thread have landed.
+template <int pending> GRS_DEVICE void bulk_wait() { asm volatile("cp.async.bulk.wait_group %0;" ::"n"(pending) : "memory"); }
+
+// All but the newest `pending` groups of this thread have been read: their shared memory may be written again.
+template <int pending> GRS_DEVICE void bulk_wait_read() {
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
+}
+
+// ------------------------------------------------------------------ proxy fences
+
+// Orders this thread's earlier and later accesses of any memory between the generic and the async proxy.
+GRS_DEVICE void fence_proxy_async() { asm volatile("fence.proxy.async;" ::: "memory"); }
+// The same for shared memory alone: each thread that wrote shared memory calls it before the barrier after which the copy
+// engine or the tensor cores read.
+GRS_DEVICE void fence_proxy_async_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// ------------------------------------------------------------------ words that other ranks read or write
+
+GRS_DEVICE uint64_t load_acquire_sys(const uint64_t *word) {
+    uint64_t value;
+    asm volatile("ld.acquire.sys.global.b64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+    return value;
+}
+
+GRS_DEVICE uint64_t load_acquire_gpu(const uint64_t *word) {
+    uint64_t value;
+    asm volatile("ld.acquire.gpu.global.b64 %0, [%1];" : "=l"(value) : "l"(word) : "memory");
+    return value;
+}
+
+GRS_DEVICE uint32_t load_relaxed_sys(const uint32_t *word) {
+    uint32_t value;
+    asm volatile("ld.relaxed.sys.global.b32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+    return value;
+}
+
+GRS_DEVICE void store_relaxed_sys(uint32_t *word, uint32_t value) {
+    asm volatile("st.relaxed.sys.global.b32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
+}
+
+GRS_DEVICE void store_relaxed_sys(uint64_t *word, uint64_t value) {
+    asm volatile("st.relaxed.sys.global.b64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
+}
+
+GRS_DEVICE void store_release_sys(uint64_t *word, uint64_t value) {
+    asm volatile("st.release.sys.global.b64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
+}
+
+GRS_DEVICE void store_release_sys(uint32_t *word, uint32_t value) {
+    asm volatile("st.release.sys.global.b32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
+}
+
+// Sets bits; everything this thread did or saw before is visible to whoever acquires a bit.
+GRS_DEVICE void reduce_or_release_sys(uint64_t *word, uint64_t bits) {
+    asm volatile("red.release.sys.global.or.b64 [%0], %1;" ::"l"(word), "l"(bits) : "memory");
+}
+
+GRS_DEVICE uint32_t atomic_add_acq_rel_gpu(uint32_t *word, uint32_t value) {
+    uint32_t old;
+    asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;" : "=r"(old) : "l"(word), "r"(value) : "memory");
+    return old;
+}
+
+// Adds 1, wrapping to 0 after `last`.
+GRS_DEVICE uint32_t atomic_increment_acq_rel_gpu(uint32_t *word, uint32_t last) {
+    uint32_t old;
+    asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;" : "=r"(old) : "l"(word), "r"(last) : "memory");
+    return old;
+}
+
+GRS_DEVICE uint32_t atomic_exchange_sys(uint32_t *word, uint32_t value) {
+    uint32_t old;
+    asm volatile("atom.relaxed.sys.global.exch.b32 %0, [%1], %2;" : "=r"(old) : "l"(word), "r"(value) : "memory");
+    return old;
+}
+
+GRS_DEVICE uint64_t atomic_add_relaxed_gpu(uint64_t *word, uint64_t value) {
+    uint64_t old;
+    asm volatile("atom.relaxed.gpu.global.add.u64 %0, [%1], %2;" : "=l"(old) : "l"(word), "l"(value) : "memory");
+    return old;
+}
+
+GRS_DEVICE uint64_t atomic_max_relaxed_gpu(uint64_t *word, uint64_t value) {
+    uint64_t old;
+    asm volatile("atom.relaxed.gpu.global.max.u64 %0, [%1], %2;" : "=l"(old) : "l"(word), "l"(value) : "memory");
+    return old;
+}
+
+// A word of shared memory that another warp of the CTA may write at any time.
+GRS_DEVICE uint32_t load_shared(const uint32_t *word) {
+    uint32_t value;
+    asm volatile("ld.relaxed.cta.shared::cta.b32 %0, [%1];" : "=r"(value) : "r"(shared_address(word)) : "memory");
+    return value;
+}
+
+GRS_DEVICE void store_shared(uint32_t *word, uint32_t value) {
+    asm volatile("st.relaxed.cta.shared::cta.b32 [%0], %1;" ::"r"(shared_address(word)), "r"(value) : "memory");
+}
+
+// ------------------------------------------------------------------ matrices of 8x8 BF16, four at a time, by a warp
+
+// Lane l gives the address of row l%8 of matrix l/8 (16 bytes); register i of lane l receives the pair at row l/4, columns
+// 2*(l%4) and +1 of matrix i.
+GRS_DEVICE void matrix_load_x4(uint32_t (&fragment)[4], const void *row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(fragment[0]), "=r"(fragment[1]), "=r"(fragment[2]), "=r"(fragment[3])
+                 : "r"(shared_address(row))
+                 : "memory");
+}
+
+GRS_DEVICE void matrix_store_x4(void *row, const uint32_t (&fragment)[4]) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address(row)),
+                 "r"(fragment[0]), "r"(fragment[1]), "r"(fragment[2]), "r"(fragment[3])
+                 : "memory");
+}
+
+// ------------------------------------------------------------------ BF16
+
+// Two FP32 values, rounded to nearest even, the first in the low half.
+GRS_DEVICE uint32_t pack_bf16(float low, float high) {
+    uint32_t pair;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+
+GRS_DEVICE float bf16_low(uint32_t pair) { return __uint_as_float(pair << 16); }
+GRS_DEVICE float bf16_high(uint32_t pair) { return __uint_as_float(pair & 0xffff0000u); }
+
+} // namespace ptx
+} // namespace grs

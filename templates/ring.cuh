@@ -1,0 +1,125 @@
+// The ring's verbs. A partial travels rank -> rank-1 as a tile image (tile.cuh), so that what one rank's math warps rounded
+// into shared memory can be loaded by the next rank as it is. Only the rows and panels that the segment and N reach move.
+//
+//   receive   slots of this rank  -> tile buffer   (prefetcher)
+//   post      tile buffer         -> outbox        (storer)
+//   push      outbox -> chunks    -> peer's slots  (sender), then the bit
+#pragma once
+
+#include "grs/pipeline.cuh"
+#include "grs/schedule.cuh"
+#include "grs/signal.cuh"
+
+namespace grs {
+
+// Where the partial of a tile lies in a rank's receive slots. `turn` is the receiver's. The one place that knows.
+template <class C> GRS_DEVICE char *slot_of(char *slots, const Geometry<C> &geometry, int32_t turn, int32_t index) {
+    int64_t slot = static_cast<int64_t>(turn - Geometry<C>::segments_per_rank) * geometry.max_tiles() + index;
+    return slots + slot * Shared<C>::tile_bytes;
+}
+
+// The part of a tile image that holds rows and columns of D: `panels` pieces of `bytes`, a panel apart.
+template <class C> struct Extent {
+    int32_t panels;
+    uint32_t bytes;
+    GRS_DEVICE explicit Extent(const Tile &tile)
+        : panels(ceil_div(tile.columns, panel_columns)),
+          bytes(static_cast<uint32_t>(maximum(tile.rows, 0)) * panel_row_bytes) {}
+    GRS_DEVICE uint32_t total() const { return static_cast<uint32_t>(panels) * bytes; }
+};
+
+// Loads the partial that upstream has put into this rank's slots; `ready` completes when it is there.
+template <class C>
+GRS_DEVICE void receive(char *tile_buffer, const grs_rank_args &me, const Geometry<C> &geometry, const Tile &tile,
+                        ptx::Barrier *ready) {
+    const char *slot = slot_of<C>(me.slots, geometry, tile.turn, tile.index);
+    Extent<C> extent(tile);
+    ptx::barrier_arrive_expect(ready, extent.total());
+    if (extent.bytes == 0) return;
+    for (int32_t panel = 0; panel < extent.panels; ++panel) {
+        int32_t offset = panel * panel_bytes<C::block_m>();
+        ptx::bulk_load(tile_buffer + offset, slot + offset, extent.bytes, ready);
+    }
+}
+
+// Puts a finished partial into an outbox slot. The caller commits and waits.
+template <class C> GRS_DEVICE void post(char *outbox, const char *tile_buffer, const Tile &tile) {
+    Extent<C> extent(tile);
+    if (extent.bytes == 0) return;
+    for (int32_t panel = 0; panel < extent.panels; ++panel) {
+        int32_t offset = panel * panel_bytes<C::block_m>();
+        ptx::bulk_store(outbox + offset, tile_buffer + offset, extent.bytes);
+    }
+}
+
+// The sending end of a CTA, used by one thread: pushes outbox tiles to the peer through small pieces of shared memory. A
+// tile's bit is set when its stores have landed: at once when there is nothing else to do, otherwise while the first pieces
+// of the next tile are on their way from the outbox. So no store in flight is ever slept on, and nobody waits for a bit
+// that only a later tile would release.
+template <class C> class Sender {
+  public:
+    GRS_DEVICE Sender(Shared<C> &shared, const grs_rank_args &me, const Geometry<C> &geometry)
+        : shared_(shared), me_(me), geometry_(geometry) {}
+
+    GRS_DEVICE void push(Watch &watch, const char *outbox, const Tile &tile, ptx::Barrier *outbox_free) {
+        Extent<C> extent(tile);
+        int32_t in_panel = static_cast<int32_t>((extent.bytes + C::chunk_bytes - 1) / C::chunk_bytes);
+        int32_t pieces = extent.panels * in_panel;
+        char *slot = slot_of<C>(me_.peer_slots, geometry_, tile.turn + Geometry<C>::segments_per_rank, tile.index);
+
+        for (int32_t piece = 0; piece < minimum(pieces, C::chunk_count); ++piece) fetch(outbox, extent, in_panel, piece);
+        if (pending_) land();
+        for (int32_t piece = 0; piece < pieces; ++piece) {
+            watch.wait_on(&shared_.barriers.chunk_full[full_.slot], full_.phase, GRS_WAIT_CHUNK);
+            ptx::bulk_store(slot + offset(in_panel, piece), shared_.chunk[full_.slot], bytes(extent, in_panel, piece));
+            ptx::bulk_commit();
+            full_.advance();
+            if (piece == pieces - 1) ptx::barrier_arrive(outbox_free); // the last piece has left the outbox
+            int32_t ahead = piece - 1 + C::chunk_count;                // goes where the piece before this one was
+            if (piece > 0 && ahead < pieces) {
+                ptx::bulk_wait_read<1>();
+                fetch(outbox, extent, in_panel, ahead);
+            }
+        }
+        ptx::bulk_wait_read<0>(); // every chunk is free for the next tile
+        if (pieces == 0) ptx::barrier_arrive(outbox_free);
+        pending_ = true;
+        turn_ = tile.turn, owner_ = tile.owner, index_ = tile.index;
+        if constexpr (C::drain_per_tile) land();
+    }
+
+    // Sets the bit of the tile whose stores may still be in flight.
+    GRS_DEVICE void land() {
+        if (!pending_) return;
+        ptx::bulk_wait<0>();
+        signal_landed<C>(geometry_, me_, turn_, owner_, index_);
+        pending_ = false;
+    }
+
+  private:
+    // Piece i of a tile: `in_panel` pieces a panel, the last of a panel may be short.
+    GRS_DEVICE static int32_t offset(int32_t in_panel, int32_t piece) {
+        return piece / in_panel * panel_bytes<C::block_m>() + piece % in_panel * C::chunk_bytes;
+    }
+    GRS_DEVICE static uint32_t bytes(const Extent<C> &extent, int32_t in_panel, int32_t piece) {
+        uint32_t begin = static_cast<uint32_t>(piece % in_panel * C::chunk_bytes);
+        uint32_t left = extent.bytes - begin;
+        return left < C::chunk_bytes ? left : C::chunk_bytes;
+    }
+    GRS_DEVICE void fetch(const char *outbox, const Extent<C> &extent, int32_t in_panel, int32_t piece) {
+        ptx::Barrier *full = &shared_.barriers.chunk_full[empty_.slot];
+        uint32_t size = bytes(extent, in_panel, piece);
+        ptx::barrier_arrive_expect(full, size);
+        ptx::bulk_load(shared_.chunk[empty_.slot], outbox + offset(in_panel, piece), size, full);
+        empty_.advance();
+    }
+
+    Shared<C> &shared_;
+    const grs_rank_args &me_;
+    Geometry<C> geometry_;
+    Cursor<C::chunk_count> empty_, full_; // next chunk to fetch into, next to send
+    bool pending_ = false;                // a tile sent but not signalled
+    int32_t turn_ = 0, owner_ = 0, index_ = 0;
+};
+
+} // namespace grs

@@ -1,0 +1,116 @@
+// Which tile, in which order: the same arithmetic on every rank.
+//
+// Rows of A are cut into `segments` owner segments of c = ceil(M / segments) rows. The ring has `ring` ranks; a rank owns
+// q = segments / ring of them. Turn t of a rank is its t-th segment in time: the first q turns are those of the rank after
+// it (START: nothing comes from upstream), the last q are its own (END: the sum is complete). A segment's tiles are
+// numbered j = 0 … T-1 along a raster: panels of `raster` tiles of M, M fastest inside a panel, so that neighbours in time
+// share operands in L2. Sorting all (t, j) by time gives positions p; position p belongs to CTA p mod grid.
+#pragma once
+
+#include "grs/ptx.cuh"
+
+namespace grs {
+
+GRS_DEVICE int32_t ceil_div(int32_t a, int32_t b) { return (a + b - 1) / b; }
+GRS_DEVICE int32_t minimum(int32_t a, int32_t b) { return a < b ? a : b; }
+GRS_DEVICE int32_t maximum(int32_t a, int32_t b) { return a > b ? a : b; }
+
+struct Tile {
+    int32_t turn;     // t
+    int32_t owner;    // segment index
+    int32_t distance; // hops still to go: ring-1 = START, 0 = END
+    int32_t index;    // j in its segment
+    int32_t row;      // first row in A
+    int32_t kept_row; // first row in the owner's D
+    int32_t column;   // first column of D
+    int32_t rows;     // rows that the segment reaches: 1 … block_m, or less than 1 for the empty half of a cluster's tile
+    int32_t columns;  // columns that N reaches
+};
+
+template <class C> struct Geometry {
+    static constexpr int32_t tiles_n = (C::n + C::block_n - 1) / C::block_n;
+    static constexpr int32_t segments_per_rank = C::segments / C::ring;
+
+    int32_t m, segment_rows;
+
+    GRS_DEVICE explicit Geometry(int32_t rows_of_a) : m(rows_of_a), segment_rows(ceil_div(rows_of_a, C::segments)) {}
+
+    GRS_DEVICE static int32_t tiles_of_rows(int32_t rows) { return ceil_div(rows, C::block_m) * tiles_n; }
+    GRS_DEVICE int32_t rows(int32_t owner) const { // computed in 64 bits: owner * c may pass 2^31 for the last owners
+        int64_t left = m - static_cast<int64_t>(owner) * segment_rows;
+        return left <= 0 ? 0 : left < segment_rows ? static_cast<int32_t>(left) : segment_rows;
+    }
+    GRS_DEVICE int32_t tiles(int32_t owner) const { return tiles_of_rows(rows(owner)); }
+    // Tiles of the largest segment: the stride of slots and bits between segments.
+    GRS_DEVICE int32_t max_tiles() const { return tiles_of_rows(segment_rows); }
+    // What one rank computes: m / c full segments and one with the rest.
+    GRS_DEVICE int32_t total_tiles() const {
+        return m / segment_rows * max_tiles() + tiles_of_rows(m % segment_rows);
+    }
+    GRS_DEVICE int32_t owner_of_turn(int32_t rank, int32_t turn) const {
+        int32_t rank_of = rank + 1 + turn / segments_per_rank;
+        return (rank_of >= C::ring ? rank_of - C::ring : rank_of) + turn % segments_per_rank * C::ring;
+    }
+    GRS_DEVICE Tile tile(int32_t rank, int32_t turn, int32_t index) const {
+        Tile tile;
+        tile.turn = turn;
+        tile.owner = owner_of_turn(rank, turn);
+        tile.distance = C::ring - 1 - turn / segments_per_rank;
+        tile.index = index;
+        int32_t rows_here = rows(tile.owner);
+        int32_t tiles_m = ceil_div(rows_here, C::block_m);
+        int32_t panel = index / (C::raster * tiles_n), within = index % (C::raster * tiles_n);
+        int32_t height = minimum(C::raster, tiles_m - panel * C::raster);
+        int32_t row = (panel * C::raster + within % height) * C::block_m;
+        tile.row = tile.owner * segment_rows + row;
+        tile.kept_row = tile.owner / C::ring * segment_rows + row;
+        tile.column = within / height * C::block_n;
+        tile.rows = minimum(C::block_m, rows_here - row);
+        tile.columns = minimum(C::block_n, C::n - tile.column);
+        return tile;
+    }
+};
+
+// Walks the tiles of one CTA in order. Positions are grouped: in `segment` order a group is a segment; interleaved, a group
+// is wave w of turn t, and groups are sorted by (w + t * lag, t).
+template <class C> class TileOrder {
+  public:
+    GRS_DEVICE TileOrder(const Geometry<C> &geometry, const grs_args &args, int32_t rank, int32_t cta)
+        : geometry_(geometry), wave_(args.wave), stride_(args.grid), rank_(rank), left_(geometry.total_tiles() - cta),
+          offset_(cta) {
+        settle();
+    }
+    GRS_DEVICE bool more() const { return left_ > 0; }
+    GRS_DEVICE Tile tile() const { return geometry_.tile(rank_, turn_, first_of_group() + offset_); }
+    GRS_DEVICE void next() {
+        left_ -= stride_;
+        offset_ += stride_;
+        settle();
+    }
+
+  private:
+    GRS_DEVICE int32_t wave_of_group() const { return key_ - turn_ * C::lag; }
+    GRS_DEVICE int32_t first_of_group() const { return C::interleave ? wave_of_group() * wave_ : 0; }
+    GRS_DEVICE int32_t group_size() const {
+        int32_t tiles = geometry_.tiles(geometry_.owner_of_turn(rank_, turn_));
+        if constexpr (!C::interleave) return tiles;
+        if (wave_of_group() < 0) return 0;
+        return maximum(0, minimum(wave_, tiles - first_of_group()));
+    }
+    // Moves to the group that holds the position.
+    GRS_DEVICE void settle() {
+        if (left_ <= 0) return;
+        for (int32_t size; offset_ >= (size = group_size()); offset_ -= size) {
+            ++turn_;
+            if (C::interleave && turn_ == C::segments) turn_ = 0, ++key_;
+        }
+    }
+
+    Geometry<C> geometry_;
+    int32_t wave_, stride_, rank_;
+    int32_t left_;            // tiles from this position to the end
+    int32_t offset_;          // of the position in its group
+    int32_t turn_ = 0, key_ = 0;
+};
+
+} // namespace grs

@@ -1,0 +1,48 @@
+// Tiles in shared memory. A BF16 tile is an image of panels: 64 columns (128 bytes) wide, all rows high, in the 128-byte
+// swizzle that tensor maps, tensor cores and the ring share: the 16-byte unit u of row r lies at unit u ^ (r % 8).
+#pragma once
+
+#include "grs/ptx.cuh"
+
+namespace grs {
+
+constexpr int32_t panel_columns = 64;
+constexpr int32_t panel_row_bytes = 128;
+
+template <int32_t rows> GRS_DEVICE constexpr int32_t panel_bytes() { return rows * panel_row_bytes; }
+
+// Address of the 16-byte unit that holds columns 8*unit … 8*unit+7 of a row.
+template <int32_t rows> GRS_DEVICE char *tile_unit(char *tile, int32_t row, int32_t unit) {
+    return tile + (unit / 8) * panel_bytes<rows>() + row * panel_row_bytes + ((unit % 8) ^ (row % 8)) * 16;
+}
+
+// The accumulator of one math warp: 16 rows x n columns in FP32, in the layout of mma::Product.
+template <int32_t n> struct Accumulator {
+    float value[n / 2];
+};
+
+// Rounds the accumulator to BF16 into rows `row` … `row`+15 of a tile image; with `add`, the BF16 partial that lies there is
+// added in FP32 first. A lane touches the same 16x16 blocks when it loads and when it stores, so no other warp is involved.
+template <int32_t rows, int32_t n, bool add> GRS_DEVICE void store_rows(char *tile, int32_t row, Accumulator<n> &sum) {
+    int32_t lane = static_cast<int32_t>(ptx::lane_index());
+    int32_t lane_row = row + lane % 16; // matrices 0, 1: rows 0-7, 8-15 of columns 0-7; 2, 3: of columns 8-15
+#pragma unroll
+    for (int32_t block = 0; block < n / 16; ++block) {
+        char *unit = tile_unit<rows>(tile, lane_row, block * 2 + lane / 16);
+        float *v = sum.value + block * 8;
+        uint32_t packed[4];
+        if constexpr (add) {
+            ptx::matrix_load_x4(packed, unit);
+#pragma unroll
+            for (int32_t i = 0; i < 4; ++i) {
+                v[2 * i] += ptx::bf16_low(packed[i]);
+                v[2 * i + 1] += ptx::bf16_high(packed[i]);
+            }
+        }
+#pragma unroll
+        for (int32_t i = 0; i < 4; ++i) packed[i] = ptx::pack_bf16(v[2 * i], v[2 * i + 1]);
+        ptx::matrix_store_x4(unit, packed);
+    }
+}
+
+} // namespace grs
