@@ -1,0 +1,124 @@
+#include "generator/config_values.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct quoted node_text(const struct node *node) {
+    if (node->kind == NODE_SEQUENCE)
+        return (struct quoted){"a list"};
+    if (node->kind == NODE_MAPPING)
+        return (struct quoted){"a mapping"};
+    if (node->length == 0)
+        return (struct quoted){"nothing"};
+    return quote(node->text, node->length);
+}
+
+bool node_is(const struct node *scalar, const char *text) {
+    return scalar->kind == NODE_SCALAR && scalar->length == strlen(text) && !memcmp(scalar->text, text, scalar->length);
+}
+
+static void refuse(struct problems *problems, const struct node *node, const char *key, const struct field_info *info,
+                   const char *what, const char *advice) {
+    struct buf allowed = {0};
+    config_allowed_text(info, &allowed);
+    if (allowed.failed)
+        problems->out_of_memory = true;
+    else
+        problem_add(problems, node->where, key, "%s %s, allowed: %s%s", node_text(node).text, what, allowed.data,
+                    advice);
+    buf_free(&allowed);
+}
+
+static const char octal[] = "looks octal";
+
+/* The numbers that people write and YAML versions read differently, or not at all. */
+static const char *why_no_number(const char *text, size_t length) {
+    size_t sign = length && (text[0] == '-' || text[0] == '+');
+    size_t digits = strspn(text + sign, "0123456789");
+    if (sign + digits == length && digits)
+        return text[0] == '+' ? "has a plus sign" : digits > 1 && text[sign] == '0' ? octal : NULL;
+    if (digits == 1 && text[sign] == '0' && strchr("xXoObB", text[sign + 1]) && length > sign + 2)
+        return "is not a decimal number";
+    if (digits && strspn(text, "0123456789+-.eE_,") == length)
+        return strpbrk(text, "_,") ? "has a separator in it" : "is not an integer";
+    return "is not a number";
+}
+
+/* "; nearest: 96 or 104" for a number between two that are allowed. */
+static void nearest_numbers(const struct field_info *info, int64_t value, char *out, size_t size) {
+    int64_t below = value / info->multiple * info->multiple, above = below + info->multiple;
+    if (below < info->min)
+        snprintf(out, size, "; nearest: %lld", (long long)info->min);
+    else if (above > info->max)
+        snprintf(out, size, "; nearest: %lld", (long long)info->max);
+    else
+        snprintf(out, size, "; nearest: %lld or %lld", (long long)below, (long long)above);
+}
+
+bool value_read_number(struct problems *problems, const struct node *node, const char *key,
+                       const struct field_info *info, int64_t *out) {
+    if (node->kind == NODE_REFUSED)
+        return false;
+    if (node->kind != NODE_SCALAR || node->length == 0) {
+        refuse(problems, node, key, info, "where a number is expected", "");
+        return false;
+    }
+    if (!node->plain) {
+        refuse(problems, node, key, info, "is a text (in quotes), not a number", "");
+        return false;
+    }
+    const char *why = why_no_number(node->text, node->length);
+    if (why) {
+        char advice[64] = "";
+        if (!strcmp(why, octal) && node->length < 20)
+            snprintf(advice, sizeof advice, "; without leading zeros: %lld", strtoll(node->text, NULL, 10));
+        refuse(problems, node, key, info, why, advice);
+        return false;
+    }
+    errno = 0;
+    long long value = strtoll(node->text, NULL, 10);
+    if (errno || value < info->min || value > info->max) {
+        refuse(problems, node, key, info, "is out of range", "");
+        return false;
+    }
+    bool allowed = info->allowed == NULL;
+    for (int i = 0; info->allowed && info->allowed[i]; i++)
+        allowed = allowed || info->allowed[i] == value;
+    if (!allowed) {
+        refuse(problems, node, key, info, "is not possible", "");
+        return false;
+    }
+    if (!info->allowed && value % info->multiple) {
+        char what[64], nearest[64];
+        snprintf(what, sizeof what, "is not a multiple of %lld", (long long)info->multiple);
+        nearest_numbers(info, value, nearest, sizeof nearest);
+        refuse(problems, node, key, info, what, nearest);
+        return false;
+    }
+    *out = value;
+    return true;
+}
+
+bool value_read_choice(struct problems *problems, const struct node *node, const char *key,
+                       const struct field_info *info, int64_t *out) {
+    if (node->kind == NODE_REFUSED)
+        return false;
+    for (int i = 0; info->choices[i]; i++)
+        if (node_is(node, info->choices[i])) {
+            *out = i;
+            return true;
+        }
+    bool looks_like_number =
+        node->kind == NODE_SCALAR && node->plain && node->length && strchr("0123456789+-", node->text[0]);
+    if (info->max && looks_like_number)
+        return value_read_number(problems, node, key, info, out);
+    const char *near = node->kind == NODE_SCALAR ? nearest_text(node->text, node->length, info->choices) : NULL;
+    char advice[64] = "";
+    if (near)
+        snprintf(advice, sizeof advice, "; did you mean %s?", near);
+    refuse(problems, node, key, info,
+           node->kind == NODE_SCALAR && node->length ? "is unknown" : "where one value is expected", advice);
+    return false;
+}
