@@ -64,7 +64,7 @@ GRS_API const char *grs_version(void);                  /* "0.1.0 (commit abcdef
 /* The calling thread's last error of grs_jit_get; never NULL, valid until the thread's next failing call. */
 GRS_API const grs_error *grs_last_error(void);
 
-#define GRS_INIT(type) ((type){sizeof(type)}) /* C only; in C++ value-initialise and set .size */
+#define GRS_INIT(type) ((type){.size = sizeof(type)}) /* C only; in C++ value-initialise and set .size */
 
 /* ---------------------------------------------------------------- context -------------------------------------- */
 
