@@ -200,7 +200,7 @@ static void share_registers(struct plan *plan) {
     plan->registers_launch = machine->registers / plan->threads / 8 * 8;
     if (plan->registers_launch > most)
         plan->registers_launch = most;
-    plan->registers_producer = 40;
+    plan->registers_producer = 64;
     plan->registers_consumer =
         (plan->registers_launch * plan->threads - plan->registers_producer * ROLE_THREADS) / math / 8 * 8;
     if (plan->registers_consumer > 240)

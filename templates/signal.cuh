@@ -20,17 +20,25 @@ template <class C> struct Bits {
     static constexpr int32_t first_turn = Geometry<C>::segments_per_rank;
 
     GRS_DEVICE static int32_t in_segment(const Geometry<C> &geometry) { // bits a segment, by the largest one
-        return C::group_tiles == 0 ? 1 : ceil_div(geometry.max_tiles(), C::group_tiles);
+        if constexpr (C::group_tiles == 0)
+            return 1;
+        else
+            return ceil_div(geometry.max_tiles(), C::group_tiles);
     }
     GRS_DEVICE static int32_t index(const Geometry<C> &geometry, int32_t turn, int32_t tile) {
-        int32_t group = C::group_tiles == 0 ? 0 : tile / C::group_tiles;
-        return (turn - first_turn) * in_segment(geometry) + group;
+        int32_t segment = (turn - first_turn) * in_segment(geometry);
+        if constexpr (C::group_tiles == 0)
+            return segment;
+        else
+            return segment + tile / C::group_tiles;
     }
     // Tiles that share the bit of this tile; the last group of a segment may be smaller.
     GRS_DEVICE static int32_t tiles(const Geometry<C> &geometry, int32_t owner, int32_t tile) {
         int32_t in_owner = geometry.tiles(owner);
-        if constexpr (C::group_tiles == 0) return in_owner;
-        return minimum(C::group_tiles, in_owner - tile / C::group_tiles * C::group_tiles);
+        if constexpr (C::group_tiles == 0)
+            return in_owner;
+        else
+            return minimum(C::group_tiles, in_owner - tile / C::group_tiles * C::group_tiles);
     }
     GRS_DEVICE static int32_t words(const Geometry<C> &geometry) {
         return ceil_div((C::segments - first_turn) * in_segment(geometry), 64);
