@@ -37,70 +37,38 @@ extern "C" __global__ void grsrun_checksum(values_matrix matrix, const uint16_t 
 
 // The exact sum of an owner's rows over all ranks, in the order in which the ring adds (rank owner − 1 first, owner last),
 // from the seed alone: no operand is read. Products are added in FP32 over chunks of K, chunks and ranks in FP64. Beside it
-// the bound of values.h (mode random), or the largest partial sum seen (mode exact, in *peak). One block of 256 threads
-// makes 64 × 64 elements, 4 × 4 a thread; tiles are numbered along N.
+// the bound of values.h (mode random), and in *peak the largest partial sum seen (as float bits). A block of 256 threads
+// makes tiles of 64 × 64 elements, 4 × 4 a thread; tiles are numbered along N.
 static constexpr int tile = 64, chunk = 32, side = 4, threads = 256;
 
-extern "C" __global__ void __launch_bounds__(threads, 2)
-    grsrun_reference(values_reference task, float *sums, float *bounds, uint32_t *peak) {
-    __shared__ __align__(16) float a[chunk][tile + side], b[chunk][tile + side]; // transposed: [k][row]
-    const int64_t tiles_n = (task.n + tile - 1) / tile;
-    const int64_t row0 = blockIdx.x / tiles_n * tile, column0 = blockIdx.x % tiles_n * tile;
-    const int y = threadIdx.x / (tile / side) * side, x = threadIdx.x % (tile / side) * side;
+// One chunk of A and of B as floats, transposed ([k][row]), 0 beyond the matrix.
+struct chunks {
+    float a[chunk][tile + side], b[chunk][tile + side];
+};
 
-    double total[side][side] = {};
-    float bound[side][side] = {}, largest = 0;
-    for (int hop = 0; hop < task.tp; hop++) {
-        const int rank = (task.owner - 1 - hop + 2 * task.tp) % task.tp;
-        const uint64_t key_a = values_key(task.seed, VALUES_A, rank), key_b = values_key(task.seed, VALUES_B, rank);
-        double own[side][side] = {};
-        float highest = 0; // of the thread's elements: at least each one's own peak
-        for (int64_t k0 = 0; k0 < task.k; k0 += chunk) {
-            __syncthreads();
-            for (int i = threadIdx.x; i < tile * chunk; i += threads) {
-                const int row = i % tile, k = i / tile;
-                const bool inside = k0 + k < task.k;
-                a[k][row] = b[k][row] = 0;
-                if (inside && row0 + row < task.rows) {
-                    a[k][row] = values_from_bf16(values_element(key_a, task.mode, task.threshold,
-                                                                (task.first_row + row0 + row) * task.k + k0 + k));
-                }
-                if (inside && column0 + row < task.n) {
-                    b[k][row] = values_from_bf16(
-                        values_element(key_b, task.mode, task.threshold, (column0 + row) * task.k + k0 + k));
-                }
-            }
-            __syncthreads();
-            float partial[side][side] = {};
-            for (int k = 0; k < chunk; k++) {
-                const float4 av = *reinterpret_cast<const float4 *>(&a[k][y]);
-                const float4 bv = *reinterpret_cast<const float4 *>(&b[k][x]);
-                const float ar[side] = {av.x, av.y, av.z, av.w}, br[side] = {bv.x, bv.y, bv.z, bv.w};
-#pragma unroll
-                for (int i = 0; i < side; i++) {
-#pragma unroll
-                    for (int j = 0; j < side; j++) {
-                        partial[i][j] = fmaf(ar[i], br[j], partial[i][j]);
-                    }
-                }
-            }
-#pragma unroll
-            for (int i = 0; i < side; i++) {
-#pragma unroll
-                for (int j = 0; j < side; j++) {
-                    own[i][j] += partial[i][j];
-                    highest = fmaxf(highest, fabsf((float)own[i][j]));
-                }
-            }
+static __device__ void make_chunk(float (*out)[tile + side], const values_reference &task, uint64_t key, int64_t row0,
+                                  int64_t rows, int64_t first, int64_t k0) {
+    for (int i = threadIdx.x; i < tile * chunk; i += threads) {
+        const int64_t row = row0 + i % tile, k = k0 + i / tile;
+        uint16_t word = 0;
+        if (row < rows && k < task.k) {
+            word = values_element(key, task.mode, task.threshold, (first + row) * task.k + k);
         }
+        out[i / tile][i % tile] = values_from_bf16(word);
+    }
+}
+
+static __device__ void multiply_chunk(const chunks &in, int y, int x, double (&own)[side][side], float &highest) {
+    float partial[side][side] = {};
+    for (int k = 0; k < chunk; k++) {
+        const float4 av = *reinterpret_cast<const float4 *>(&in.a[k][y]);
+        const float4 bv = *reinterpret_cast<const float4 *>(&in.b[k][x]);
+        const float ar[side] = {av.x, av.y, av.z, av.w}, br[side] = {bv.x, bv.y, bv.z, bv.w};
 #pragma unroll
         for (int i = 0; i < side; i++) {
 #pragma unroll
             for (int j = 0; j < side; j++) {
-                total[i][j] += own[i][j];
-                const float prefix = (float)total[i][j];
-                bound[i][j] = values_bound(bound[i][j], prefix, fmaxf(highest, fabsf(prefix)), task.k);
-                largest = fmaxf(largest, fabsf(prefix));
+                partial[i][j] = fmaf(ar[i], br[j], partial[i][j]);
             }
         }
     }
@@ -108,10 +76,55 @@ extern "C" __global__ void __launch_bounds__(threads, 2)
     for (int i = 0; i < side; i++) {
 #pragma unroll
         for (int j = 0; j < side; j++) {
-            const int64_t row = row0 + y + i, column = column0 + x + j;
-            if (row < task.rows && column < task.n) {
-                sums[row * task.n + column] = (float)total[i][j];
-                bounds[row * task.n + column] = bound[i][j];
+            own[i][j] += partial[i][j];
+            highest = fmaxf(highest, fabsf((float)own[i][j]));
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(threads, 2)
+    grsrun_reference(values_reference task, float *sums, float *bounds, uint32_t *peak) {
+    __shared__ __align__(16) chunks shared;
+    const int64_t tiles_n = (task.n + tile - 1) / tile, tiles = (task.rows + tile - 1) / tile * tiles_n;
+    const int y = threadIdx.x / (tile / side) * side, x = threadIdx.x % (tile / side) * side;
+    float largest = 0;
+
+    for (int64_t t = blockIdx.x; t < tiles; t += gridDim.x) {
+        const int64_t row0 = t / tiles_n * tile, column0 = t % tiles_n * tile;
+        double total[side][side] = {};
+        float bound[side][side] = {};
+        for (int hop = 0; hop < task.tp; hop++) {
+            const int rank = (task.owner - 1 - hop + 2 * task.tp) % task.tp;
+            const uint64_t key_a = values_key(task.seed, VALUES_A, rank), key_b = values_key(task.seed, VALUES_B, rank);
+            double own[side][side] = {};
+            float highest = 0; // of the thread's elements: at least each one's own peak
+            for (int64_t k0 = 0; k0 < task.k; k0 += chunk) {
+                __syncthreads();
+                make_chunk(shared.a, task, key_a, row0, task.rows, task.first_row, k0);
+                make_chunk(shared.b, task, key_b, column0, task.n, 0, k0);
+                __syncthreads();
+                multiply_chunk(shared, y, x, own, highest);
+            }
+#pragma unroll
+            for (int i = 0; i < side; i++) {
+#pragma unroll
+                for (int j = 0; j < side; j++) {
+                    total[i][j] += own[i][j];
+                    const float prefix = (float)total[i][j];
+                    bound[i][j] = values_bound(bound[i][j], prefix, fmaxf(highest, fabsf(prefix)), task.k);
+                    largest = fmaxf(largest, fabsf(prefix));
+                }
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < side; i++) {
+#pragma unroll
+            for (int j = 0; j < side; j++) {
+                const int64_t row = row0 + y + i, column = column0 + x + j;
+                if (row < task.rows && column < task.n) {
+                    sums[row * task.n + column] = (float)total[i][j];
+                    bounds[row * task.n + column] = bound[i][j];
+                }
             }
         }
     }
