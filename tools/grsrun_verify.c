@@ -1,0 +1,150 @@
+#include "tools/grsrun_verify.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "common/error.h"
+
+#define DATA_SETS 2
+
+grs_status verify_launch(const struct reference *reference, const struct operands *operands,
+                         const grs_kernel_info *info, struct values_verdict *out, struct buf *notes, grs_error *err) {
+    *out = (struct values_verdict){.first = UINT64_MAX};
+    for (int owner = 0; owner < reference->shape.tp; owner++) {
+        struct values_verdict mine;
+        grs_status status = reference_compare(reference, operands, owner, &mine, err);
+        if (!status && mine.mismatches) {
+            status = reference_describe(reference, operands, info, owner, &mine, notes, err);
+            buf_puts(notes, "\n");
+        }
+        if (status) {
+            return status;
+        }
+        out->mismatches += mine.mismatches;
+        out->unwritten += mine.unwritten;
+        out->error2 += mine.error2;
+        out->got2 += mine.got2;
+        out->want2 += mine.want2;
+        out->worst = fmaxf(out->worst, mine.worst);
+    }
+    return GRS_OK;
+}
+
+bool verify_statistics(const struct grsrun_shape *shape, enum values_mode mode, const struct values_verdict *verdict) {
+    if (mode == VALUES_EXACT) {
+        return verdict->error2 == 0;
+    }
+    return shape->m * shape->n < VALUES_STATISTIC_MIN ||
+           (values_rel_err(verdict) <= values_rel_err_limit(shape->tp) && values_metric(verdict) < VALUES_METRIC_LIMIT);
+}
+
+/* Where the notes are about: "1023,136,72 tp 8 exact, operands 1, launch 2: ". */
+static void note_place(const struct verify_row *row, int set, int launch, struct buf *notes) {
+    buf_printf(notes, "%" PRId64 ",%" PRId64 ",%" PRId64 " tp %d %s, operands %d, launch %d: ", row->shape.m,
+               row->shape.n, row->shape.k, row->shape.tp, row->mode, set + 1, launch + 1);
+}
+
+static grs_status checksum(const struct operands *operands, uint64_t *out, grs_error *err) {
+    *out = 0;
+    for (int rank = 0; rank < operands->shape.tp; rank++) {
+        uint64_t mine;
+        grs_status status = matrix_checksum(&operands->d[rank], &mine, err);
+        if (status) {
+            return status;
+        }
+        *out = values_mix(*out + mine);
+    }
+    return GRS_OK;
+}
+
+/* One launch on operands that are in place, and everything that can be said about it. */
+static grs_status one_launch(const struct reference *reference, const grs_kernel *kernel, const grs_kernel_info *info,
+                             struct operands *operands, int set, int launch, uint64_t *first_sum,
+                             struct verify_row *row, struct buf *notes, grs_error *err) {
+    struct group *group = reference->group;
+    grs_status status = operands_poison(operands, err);
+    status = status ? status : group_launch(group, kernel, operands, err);
+    status = status ? status : group_wait(group, err);
+    if (status) {
+        return status;
+    }
+    row->launches++;
+    grs_error damage;
+    bool last = launch + 1 == group->options->repeat;
+    status = operands_check(operands, last, &damage);
+    if (status == GRS_ERR_STATE) {
+        row->surroundings_intact = false;
+        note_place(row, set, launch, notes);
+        buf_printf(notes, "%s\n", damage.text);
+    } else if (status) {
+        return error_set(err, status, "%s", damage.text);
+    }
+
+    uint64_t sum;
+    status = checksum(operands, &sum, err);
+    if (status || (launch && sum == *first_sum)) {
+        return status;
+    }
+    if (launch) {
+        row->repeats_equal = false;
+        note_place(row, set, launch, notes);
+        buf_puts(notes, "D is not bitwise that of launch 1\n");
+    }
+    *first_sum = launch ? *first_sum : sum;
+    struct values_verdict verdict;
+    struct buf places = {0};
+    status = verify_launch(reference, operands, info, &verdict, &places, err);
+    if (!status) {
+        row->elements += (uint64_t)(row->shape.m * row->shape.n);
+        row->mismatches += verdict.mismatches;
+        row->rel_err = fmax(row->rel_err, values_rel_err(&verdict));
+        row->metric = fmax(row->metric, values_metric(&verdict));
+        row->worst = fmax(row->worst, verdict.worst);
+        if (verdict.mismatches) {
+            note_place(row, set, launch, notes);
+            buf_printf(notes, "%" PRIu64 " mismatches\n%s", verdict.mismatches, places.data ? places.data : "");
+        } else if (!verify_statistics(&row->shape, reference->mode, &verdict)) {
+            row->passed = false;
+            note_place(row, set, launch, notes);
+            buf_printf(notes, "rel_err %.3g (at most %.3g), metric %.3g (below %.3g)\n", values_rel_err(&verdict),
+                       values_rel_err_limit(row->shape.tp), values_metric(&verdict), VALUES_METRIC_LIMIT);
+        }
+    }
+    buf_free(&places);
+    return status;
+}
+
+grs_status verify_shape(struct group *group, const grs_kernel *kernel, const struct grsrun_shape *shape,
+                        enum values_mode mode, struct verify_row *out, struct buf *notes, grs_error *err) {
+    *out = (struct verify_row){.shape = *shape,
+                               .ranks_per_gpu = group->ranks_per_gpu,
+                               .sms = group->sms,
+                               .mode = mode == VALUES_EXACT ? "exact" : "random",
+                               .data_sets = DATA_SETS,
+                               .worst = mode == VALUES_EXACT ? NAN : 0,
+                               .repeats_equal = true,
+                               .surroundings_intact = true,
+                               .passed = true};
+    struct reference reference = {0};
+    struct operands *operands = NULL;
+    grs_kernel_info info = GRS_INIT(grs_kernel_info);
+    grs_status status = grs_kernel_get_info(kernel, &info, err);
+    status = status ? status : reference_make(group, shape, &reference, err);
+    status = status ? status : operands_make(group, shape, &operands, err);
+    if (!status) {
+        snprintf(out->config, sizeof(out->config), "%s", info.key);
+    }
+    for (int set = 0; set < DATA_SETS && !status; set++) {
+        uint64_t seed = values_mix(group->options->seed + (uint64_t)set), first_sum = 0;
+        status = reference_compute(&reference, mode, &seed, err);
+        status = status ? status : operands_fill(operands, seed, mode, reference.threshold, err);
+        for (int launch = 0; launch < group->options->repeat && !status; launch++) {
+            status = one_launch(&reference, kernel, &info, operands, set, launch, &first_sum, out, notes, err);
+        }
+    }
+    out->passed &= out->mismatches == 0 && out->repeats_equal && out->surroundings_intact && !status;
+    operands_free(operands);
+    reference_free(&reference);
+    return status;
+}
