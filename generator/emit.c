@@ -57,16 +57,20 @@ grs_status emit_entry(const struct plan *plan, struct buf *out, grs_error *err) 
     constant(out, "segments", plan->segments, "owner segments of the rows of A");
     emit_fields(plan, out);
     emit_derived(plan, out);
-    buf_printf(out, "};\n\nGRS_KERNEL(Config::threads) %s(GRS_PARAMETER grs_args args) {\n    grs::gemm_rs<Config>(args);\n}\n",
-               plan->name);
+    buf_printf(
+        out,
+        "};\n\nGRS_KERNEL(Config::threads) %s(GRS_PARAMETER grs_args args) {\n    grs::gemm_rs<Config>(args);\n}\n",
+        plan->name);
     return out->failed ? error_set(err, GRS_ERR_MEMORY, "emit: out of memory") : GRS_OK;
 }
 
 /* ---------------------------------------------------------------- one file */
 
+#define MAX_HEADERS 64
+
 struct inliner {
     struct buf *out;
-    bool seen[64]; /* by index into emit_headers */
+    bool seen[MAX_HEADERS]; /* by index into emit_headers */
 };
 
 static const char *include_name(const char *line, const char *end, size_t *length) {
@@ -82,17 +86,19 @@ static const char *include_name(const char *line, const char *end, size_t *lengt
 
 static void inline_text(struct inliner *in, const char *text, size_t length);
 
-static void inline_header(struct inliner *in, const char *name, size_t length) {
-    for (int i = 0; emit_headers[i].name; i++) {
+/* False: no such template. */
+static bool inline_header(struct inliner *in, const char *name, size_t length) {
+    for (int i = 0; i < MAX_HEADERS && emit_headers[i].name; i++) {
         if (strlen(emit_headers[i].name) != length || memcmp(emit_headers[i].name, name, length))
             continue;
-        if (in->seen[i])
-            return;
-        in->seen[i] = true;
-        buf_printf(in->out, "// ---- %s\n", emit_headers[i].name);
-        inline_text(in, emit_headers[i].text, strlen(emit_headers[i].text));
-        return;
+        if (!in->seen[i]) {
+            in->seen[i] = true;
+            buf_printf(in->out, "// ---- %s\n", emit_headers[i].name);
+            inline_text(in, emit_headers[i].text, strlen(emit_headers[i].text));
+        }
+        return true;
     }
+    return false;
 }
 
 static void inline_text(struct inliner *in, const char *text, size_t length) {
@@ -101,9 +107,9 @@ static void inline_text(struct inliner *in, const char *text, size_t length) {
         end = end ? end + 1 : stop;
         size_t name_length;
         const char *name = include_name(line, end, &name_length);
-        if (name)
-            inline_header(in, name, name_length);
-        else if ((size_t)(end - line) < 12 || memcmp(line, "#pragma once", 12))
+        if (name && inline_header(in, name, name_length))
+            continue;
+        if ((size_t)(end - line) < 12 || memcmp(line, "#pragma once", 12))
             buf_append(in->out, line, (size_t)(end - line));
     }
 }
@@ -121,15 +127,21 @@ grs_status emit_standalone(const struct plan *plan, struct buf *out, grs_error *
     return status;
 }
 
+/* A chain of fixed-length digests: needs no memory, so it cannot fail, and no text can pass for the end of another. */
+static void chain(uint8_t digest[32], const void *data, size_t length) {
+    uint8_t both[64];
+    memcpy(both, digest, 32);
+    hash_sha256(data, length, both + 32);
+    hash_sha256(both, sizeof both, digest);
+}
+
 void emit_digest(const struct plan *plan, const struct buf *entry, char hex[65]) {
-    struct buf all = {0};
-    (void)plan;
-    buf_printf(&all, "%zu\n", entry->length);
-    buf_append(&all, entry->data, entry->length);
+    uint8_t digest[32] = {0};
+    chain(digest, entry->data, entry->length);
     for (int i = 0; emit_headers[i].name; i++) {
-        buf_printf(&all, "%s %zu\n", emit_headers[i].name, strlen(emit_headers[i].text));
-        buf_puts(&all, emit_headers[i].text);
+        chain(digest, emit_headers[i].name, strlen(emit_headers[i].name));
+        chain(digest, emit_headers[i].text, strlen(emit_headers[i].text));
     }
-    hash_sha256_hex(all.data ? all.data : "", all.length, hex);
-    buf_free(&all);
+    hash_sha256_hex(digest, sizeof digest, hex);
+    (void)plan;
 }

@@ -9,10 +9,11 @@
 #include "generator/machine.h"
 #include "generator/plan_defaults.h"
 
-#define ROLE_THREADS 128    /* one warpgroup: loader, prefetcher, storer, sender                          */
-#define ROWS_A_WARPGROUP 64 /* of a tile, by one math warpgroup: wgmma's M                                */
-#define PANEL_COLUMNS 64    /* BF16 columns in 128 bytes: the width of the widest swizzle                 */
-#define MAX_TILES (1 << 30) /* positions are 32-bit in the kernel, and a role may look one grid past the end */
+#define ROLE_THREADS     128       /* one warpgroup: loader, prefetcher, storer, sender                          */
+#define ROWS_A_WARPGROUP 64        /* of a tile, by one math warpgroup: wgmma's M                                */
+#define PANEL_COLUMNS    64        /* BF16 columns in 128 bytes: the width of the widest swizzle                 */
+#define OTHER_REGISTERS  26        /* of a math thread, beside accumulators                                      */
+#define MAX_TILES        (1 << 30) /* positions are 32-bit in the kernel, and a role may look one grid past the end */
 
 static int64_t ceil_div(int64_t a, int64_t b) {
     return (a + b - 1) / b;
@@ -72,7 +73,9 @@ void plan_memory_of(const struct plan *plan, int64_t max_M, int grid, struct pla
 }
 
 int64_t plan_link_bytes(const struct plan *plan, int64_t M) {
-    int64_t kept = plan_segment_rows_of(plan, M, 0); /* the rank that keeps most sends least; all are alike within one row */
+    int64_t kept = 0; /* by rank 0, which owns the segments 0, R, 2R, ...: no rank keeps more */
+    for (int owner = 0; owner < plan->segments; owner += plan->shape.tp)
+        kept += plan_segment_rows_of(plan, M, owner);
     return (M - kept) * plan->shape.n * 2;
 }
 
@@ -87,7 +90,8 @@ void plan_estimate(const struct plan *plan, int64_t M, struct plan_estimate *out
 
 void plan_boxes(const struct plan *plan, struct plan_boxes *out) {
     int columns = (int)plan->value[FIELD_TILE_K], rows = (int)plan->value[FIELD_TILE_M];
-    *out = (struct plan_boxes){.a = {columns, rows}, .b = {columns, (int)plan->value[FIELD_TILE_N]}, .d = {PANEL_COLUMNS, rows}};
+    *out = (struct plan_boxes){
+        .a = {columns, rows}, .b = {columns, (int)plan->value[FIELD_TILE_N]}, .d = {PANEL_COLUMNS, rows}};
 }
 
 /* ---------------------------------------------------------------- refusals */
@@ -104,8 +108,8 @@ static grs_status refuse(const struct config *config, enum field field, grs_stat
     va_end(list);
     const char *key = config_fields[field].key;
     if (config->is_set[field] && config->where[field].line)
-        return error_at(err, status, config->path, config->where[field].line, config->where[field].column, "%s: %s", key,
-                        text);
+        return error_at(err, status, config->path, config->where[field].line, config->where[field].column, "%s: %s",
+                        key, text);
     return error_set(err, status, "%s: %s: %s", config->path, key, text);
 }
 
@@ -114,39 +118,66 @@ struct not_built {
     enum field field;
     int64_t value; /* this value is legal in a config, but no template makes it yet */
     const char *instead;
+    const char *why; /* where a number of the machine stands in the way; or NULL */
 };
 
 static const struct not_built not_built[] = {
-    {ARCH_SM90A, FIELD_TILE_K, 32, "64"},
-    {ARCH_SM90A, FIELD_TILE_K, 128, "64"},
-    {ARCH_SM90A, FIELD_TILE_M, 256, "64 or 128"},
-    {ARCH_SM90A, FIELD_SCHEDULE, SCHEDULE_PINGPONG, "cooperative"},
-    {ARCH_SM90A, FIELD_CLUSTER, 2, "1"},
-    {ARCH_SM90A, FIELD_RING_PLACE, PLACE_SHARED, "global"},
-    {ARCH_SM90A, FIELD_DRAIN_POLICY, DRAIN_LANE_PER_STAGE, "ring or per_tile"},
-    {ARCH_SM90A, FIELD_DRAIN_FLUSH, FLUSH_NEVER, "owner_boundary or per_tile"},
+    {ARCH_SM90A, FIELD_TILE_K, 32, "64", "rows of 64 bytes need another swizzle"},
+    {ARCH_SM90A, FIELD_TILE_K, 128, "64", "a box in the 128-byte swizzle is 64 columns wide"},
+    {ARCH_SM90A, FIELD_TILE_M, 256, "64 or 128", "four math warpgroups and the roles are 640 threads"},
+    {ARCH_SM90A, FIELD_SCHEDULE, SCHEDULE_PINGPONG, "cooperative", NULL},
+    {ARCH_SM90A, FIELD_CLUSTER, 2, "1", NULL},
+    {ARCH_SM90A, FIELD_RING_PLACE, PLACE_SHARED, "global", NULL},
+    {ARCH_SM90A, FIELD_DRAIN_POLICY, DRAIN_LANE_PER_STAGE, "ring or per_tile", NULL},
+    {ARCH_SM90A, FIELD_DRAIN_FLUSH, FLUSH_NEVER, "owner_boundary or per_tile", NULL},
 };
+
+/* A key of another arch is passed over only where the config asks for that arch too; elsewhere it would be ignored. */
+static grs_status check_arch(const struct config *config, const struct plan *plan, grs_error *err) {
+    for (int f = 0; f < FIELD_COUNT; f++) {
+        int only = config_fields[f].only_arch - 1;
+        if (config->is_set[f] && only >= 0 && only != (int)plan->arch && !config->arch[only])
+            return refuse(config, (enum field)f, GRS_ERR_CONFIG, err, "%s has no such key; allowed: with %s only",
+                          config_arch_name(plan->arch), config_arch_name((enum arch)only));
+    }
+    return GRS_OK;
+}
+
+/* Accumulators are FP32, 64 x tile.n of a warpgroup over its 128 threads; ptxas was seen to want 26 registers more. */
+static grs_status check_registers(const struct config *config, const struct plan *plan, grs_error *err) {
+    int accumulators = (int)plan->value[FIELD_TILE_N] * ROWS_A_WARPGROUP / 128;
+    if (accumulators + OTHER_REGISTERS <= plan->registers_launch)
+        return GRS_OK;
+    int columns = (plan->registers_launch - OTHER_REGISTERS) * 128 / ROWS_A_WARPGROUP / 64 * 64;
+    return refuse(
+        config, FIELD_TILE_N, GRS_ERR_PLAN, err,
+        "%" PRId64 " columns need %d registers a thread (%d accumulators and %d more); %d threads share the %d "
+        "of an SM, %d each; allowed: at most %d columns with tile.m %" PRId64,
+        plan->value[FIELD_TILE_N], accumulators + OTHER_REGISTERS, accumulators, OTHER_REGISTERS, plan->threads,
+        machine_of(plan->arch)->registers, plan->registers_launch, columns, plan->value[FIELD_TILE_M]);
+}
 
 static grs_status check_built(const struct config *config, const struct plan *plan, grs_error *err) {
     if (plan->arch != ARCH_SM90A)
         return error_set(err, GRS_ERR_UNSUPPORTED, "%s: arch: %s is not built yet; allowed: sm_90a", config->path,
                          config_arch_name(plan->arch));
-    for (size_t i = 0; i < sizeof not_built / sizeof *not_built; i++) {
+    grs_status status = check_registers(config, plan, err);
+    for (size_t i = 0; status == GRS_OK && i < sizeof not_built / sizeof *not_built; i++) {
         const struct not_built *row = &not_built[i];
         if (row->arch != plan->arch || plan->value[row->field] != row->value)
             continue;
         struct buf text = {0};
         config_value_text(row->field, row->value, &text);
-        grs_status status = refuse(config, row->field, GRS_ERR_UNSUPPORTED, err, "%s is not built yet for %s; allowed: %s",
-                                   text.failed ? "?" : text.data, config_arch_name(plan->arch), row->instead);
+        status = refuse(config, row->field, GRS_ERR_UNSUPPORTED, err, "%s is not built yet for %s%s%s; allowed: %s",
+                        text.failed ? "?" : text.data, config_arch_name(plan->arch), row->why ? ": " : "",
+                        row->why ? row->why : "", row->instead);
         buf_free(&text);
-        return status;
     }
-    if (plan->value[FIELD_CHUNK_COUNT] < 2)
-        return refuse(config, FIELD_CHUNK_COUNT, GRS_ERR_PLAN, err,
-                      "1 leaves no chunk to load while one is sent; allowed: 2 to %" PRId64,
-                      config_fields[FIELD_CHUNK_COUNT].max);
-    return GRS_OK;
+    if (status == GRS_OK && plan->value[FIELD_CHUNK_COUNT] < 2)
+        status = refuse(config, FIELD_CHUNK_COUNT, GRS_ERR_PLAN, err,
+                        "1 leaves no chunk to load while one is sent; allowed: 2 to %" PRId64,
+                        config_fields[FIELD_CHUNK_COUNT].max);
+    return status;
 }
 
 /* ---------------------------------------------------------------- shared memory, registers, names */
@@ -158,12 +189,12 @@ static void add_region(struct plan *plan, const char *name, int64_t bytes, int64
 }
 
 /* The same map as struct Shared of templates/pipeline.cuh, which asserts that both agree. */
-static void map_shared(struct plan *plan) {
+static void map_shared(struct plan *plan, int64_t stages) {
     const int64_t *v = plan->value;
-    int64_t barriers = 2 * v[FIELD_STAGES_LOAD] + 3 + 2 * v[FIELD_RING_DEPTH] + v[FIELD_CHUNK_COUNT];
+    int64_t barriers = 2 * stages + 3 + 2 * v[FIELD_RING_DEPTH] + v[FIELD_CHUNK_COUNT];
     plan->region_count = 0;
     plan->shared_bytes = 0;
-    add_region(plan, "A/B stages", v[FIELD_STAGES_LOAD] * plan->stage_bytes, 1024);
+    add_region(plan, "A/B stages", stages * plan->stage_bytes, 1024);
     add_region(plan, "tile buffer", plan->tile_bytes, 1024);
     add_region(plan, "chunks", v[FIELD_CHUNK_COUNT] * v[FIELD_CHUNK_BYTES], 1024);
     add_region(plan, "barriers", barriers * 8, 8);
@@ -171,24 +202,34 @@ static void map_shared(struct plan *plan) {
     plan->shared_bytes = round_up(plan->shared_bytes, 1024);
 }
 
-static grs_status check_shared(const struct config *config, struct plan *plan, grs_error *err) {
+static int64_t most_stages(const struct plan *plan) {
+    struct plan smaller = *plan;
+    int64_t stages = plan->value[FIELD_STAGES_LOAD];
+    for (; stages > 0 && smaller.shared_bytes > plan->shared_limit; map_shared(&smaller, stages))
+        stages--;
+    return stages;
+}
+
+static grs_status check_shared(const struct config *config, const struct plan *plan, grs_error *err) {
     if (plan->shared_bytes <= plan->shared_limit)
         return GRS_OK;
-    int64_t wanted = plan->shared_bytes, stages = plan->value[FIELD_STAGES_LOAD], fits = stages;
-    while (fits > 0 && wanted - (stages - fits) * plan->stage_bytes > plan->shared_limit)
-        fits--;
+    const int64_t *v = plan->value;
+    int64_t fits = most_stages(plan);
     if (fits >= config_fields[FIELD_STAGES_LOAD].min)
         return refuse(config, FIELD_STAGES_LOAD, GRS_ERR_PLAN, err,
-                      "%" PRId64 " stages of %" PRId64 " bytes with a tile buffer of %" PRId64 " and chunks of %" PRId64
-                      " need %" PRId64 " bytes of shared memory; %s has %" PRId64 ": at most %" PRId64 " stages fit",
-                      stages, plan->stage_bytes, plan->tile_bytes,
-                      plan->value[FIELD_CHUNK_COUNT] * plan->value[FIELD_CHUNK_BYTES], wanted,
-                      config_arch_name(plan->arch), plan->shared_limit, fits);
-    return refuse(config, FIELD_CHUNK_BYTES, GRS_ERR_PLAN, err,
-                  "%" PRId64 " chunks of %" PRId64 " bytes beside a tile buffer of %" PRId64 " leave no room for two stages of %" PRId64
-                  " bytes; %s has %" PRId64 " bytes of shared memory: smaller chunks, or a smaller tile",
-                  plan->value[FIELD_CHUNK_COUNT], plan->value[FIELD_CHUNK_BYTES], plan->tile_bytes, plan->stage_bytes,
-                  config_arch_name(plan->arch), plan->shared_limit);
+                      "%" PRId64 " stages of %" PRId64 " bytes, a tile buffer of %" PRId64 " and %" PRId64
+                      " chunks of %" PRId64 " need %" PRId64 " bytes of shared memory; %s has %" PRId64
+                      "; allowed: at most %" PRId64 " stages",
+                      v[FIELD_STAGES_LOAD], plan->stage_bytes, plan->tile_bytes, v[FIELD_CHUNK_COUNT],
+                      v[FIELD_CHUNK_BYTES], plan->shared_bytes, config_arch_name(plan->arch), plan->shared_limit, fits);
+    struct plan least = *plan;
+    map_shared(&least, config_fields[FIELD_STAGES_LOAD].min);
+    return refuse(config, config->is_set[FIELD_CHUNK_BYTES] ? FIELD_CHUNK_BYTES : FIELD_CHUNK_COUNT, GRS_ERR_PLAN, err,
+                  "%" PRId64 " chunks of %" PRId64 " bytes, a tile buffer of %" PRId64 " and %" PRId64
+                  " stages of %" PRId64 " need %" PRId64 " bytes of shared memory; %s has %" PRId64
+                  "; allowed: fewer or smaller chunks, or a smaller tile",
+                  v[FIELD_CHUNK_COUNT], v[FIELD_CHUNK_BYTES], plan->tile_bytes, config_fields[FIELD_STAGES_LOAD].min,
+                  plan->stage_bytes, least.shared_bytes, config_arch_name(plan->arch), plan->shared_limit);
 }
 
 /* Registers: what the launch gives every thread, and what setmaxnreg leaves to roles and math (multiples of 8). The roles
@@ -207,35 +248,63 @@ static void share_registers(struct plan *plan) {
         plan->registers_consumer = 240;
 }
 
-static grs_status check_shape(const struct config *config, const struct plan *plan, grs_error *err) {
-    const struct plan_shape *s = &plan->shape;
-    if (s->m_min < 1 || s->m_max < s->m_min)
-        return error_set(err, GRS_ERR_ARGUMENT, "M: %" PRId64 " to %" PRId64 "; allowed: at least 1", s->m_min, s->m_max);
-    if (s->n < 8 || s->n % 8 || s->n > INT32_MAX - 512)
-        return error_set(err, GRS_ERR_ARGUMENT, "N: %" PRId64 "; allowed: a multiple of 8 from 8 (nearest: %" PRId64 ")", s->n,
-                         s->n < 8 ? 8 : s->n / 8 * 8);
-    if (s->k < 8 || s->k % 8 || s->k > INT32_MAX - 512)
-        return error_set(err, GRS_ERR_ARGUMENT, "K: %" PRId64 "; allowed: a multiple of 8 from 8 (nearest: %" PRId64 ")", s->k,
-                         s->k < 8 ? 8 : s->k / 8 * 8);
+/* Rows of A and B begin at multiples of 16 bytes, and coordinates stay 32-bit with a tile to spare. */
+static grs_status check_columns(const char *name, int64_t value, grs_error *err) {
+    const int64_t unit = 16 / 2, most = (INT32_MAX - 512) / unit * unit;
+    if (value >= unit && value <= most && value % unit == 0)
+        return GRS_OK;
+    int64_t nearest = value < unit ? unit : value > most ? most : (value + unit / 2) / unit * unit;
+    return error_set(err, GRS_ERR_ARGUMENT,
+                     "%s: %" PRId64 "; allowed: multiples of %" PRId64 " from %" PRId64 " to %" PRId64
+                     " (rows are aligned to 16 bytes); nearest: %" PRId64,
+                     name, value, unit, unit, most, nearest);
+}
+
+static grs_status check_shape(const struct plan_shape *s, grs_error *err) {
+    grs_status status;
+    if (s->m_min < 1)
+        return error_set(err, GRS_ERR_ARGUMENT, "M: %" PRId64 "; allowed: at least 1", s->m_min);
+    if (s->m_max < s->m_min)
+        return error_set(err, GRS_ERR_ARGUMENT, "M: %" PRId64 " to %" PRId64 "; allowed: ascending", s->m_min,
+                         s->m_max);
+    if ((status = check_columns("N", s->n, err)) != GRS_OK || (status = check_columns("K", s->k, err)) != GRS_OK)
+        return status;
     if (s->tp < 1 || s->tp > GRS_MAX_TP)
         return error_set(err, GRS_ERR_ARGUMENT, "tp: %d; allowed: 1 to %d", s->tp, GRS_MAX_TP);
-    (void)config;
     return GRS_OK;
 }
 
 int64_t plan_max_m(const struct plan *plan) {
-    /* Largest M whose tiles still number below MAX_TILES and whose coordinates stay 32-bit with one tile to spare. */
     int64_t tiles_n = ceil_div(plan->shape.n, plan->value[FIELD_TILE_N]);
     int64_t by_tiles = (MAX_TILES / tiles_n - plan->segments) * plan->value[FIELD_TILE_M];
     int64_t by_rows = INT32_MAX - 2 * plan->value[FIELD_TILE_M] - plan->segments;
-    return by_tiles < by_rows ? by_tiles : by_rows;
+    int64_t most = by_tiles < by_rows ? by_tiles : by_rows;
+    return most < 0 ? 0 : most;
+}
+
+static grs_status check_count(struct plan *plan, grs_error *err) {
+    int64_t most = plan_max_m(plan);
+    if (most == 0)
+        return error_set(err, GRS_ERR_PLAN,
+                         "N: %" PRId64
+                         " columns over %d segments make more than the %d tiles that positions can number",
+                         plan->shape.n, plan->segments, MAX_TILES);
+    if (plan->shape.m_min > most)
+        return error_set(err, GRS_ERR_PLAN,
+                         "M: %" PRId64 " rows with N = %" PRId64
+                         " are more than positions and coordinates can number; allowed: up to %" PRId64,
+                         plan->shape.m_min, plan->shape.n, most);
+    if (plan->shape.m_max > most)
+        plan->shape.m_max = most;
+    return GRS_OK;
 }
 
 static void name_kernel(struct plan *plan) {
     const int64_t *v = plan->value;
-    int length = snprintf(plan->name, sizeof plan->name, "grs_gemm_rs_n%" PRId64 "_k%" PRId64 "_tp%d_%" PRId64 "x%" PRId64 "x%" PRId64 "_s%" PRId64,
-                          plan->shape.n, plan->shape.k, plan->shape.tp, v[FIELD_TILE_M], v[FIELD_TILE_N], v[FIELD_TILE_K],
-                          v[FIELD_STAGES_LOAD]);
+    int length = snprintf(plan->name, sizeof plan->name,
+                          "grs_gemm_rs_n%" PRId64 "_k%" PRId64 "_tp%d_%" PRId64 "x%" PRId64 "x%" PRId64 "_s%" PRId64,
+                          plan->shape.n, plan->shape.k, plan->shape.tp, v[FIELD_TILE_M], v[FIELD_TILE_N],
+                          v[FIELD_TILE_K], v[FIELD_STAGES_LOAD]);
     if (plan->shape.m_min == plan->shape.m_max)
         snprintf(plan->name + length, sizeof plan->name - (size_t)length, "_m%" PRId64, plan->shape.m_min);
 }
@@ -243,14 +312,11 @@ static void name_kernel(struct plan *plan) {
 grs_status plan_solve(const struct config *config, enum arch arch, const struct plan_shape *shape, struct plan *out,
                       grs_error *err) {
     struct plan plan = {.arch = arch, .shape = *shape, .segments = shape->tp};
-    const struct machine *machine = machine_of(arch);
-    grs_status status = check_shape(config, &plan, err);
-    if (status != GRS_OK)
+    grs_status status;
+    if ((status = check_shape(shape, err)) != GRS_OK || (status = check_arch(config, &plan, err)) != GRS_OK)
         return status;
-    plan.shared_limit = machine->shared_limit;
+    plan.shared_limit = machine_of(arch)->shared_limit;
     plan_defaults(config, &plan);
-    if ((status = check_built(config, &plan, err)) != GRS_OK)
-        return status;
 
     const int64_t *v = plan.value;
     plan.consumer_warpgroups = (int)(v[FIELD_TILE_M] / ROWS_A_WARPGROUP);
@@ -263,15 +329,10 @@ grs_status plan_solve(const struct config *config, enum arch arch, const struct 
     plan.raster = 8;
     plan.max_grid = v[FIELD_SMS] ? (int)v[FIELD_SMS] : PLAN_MAX_GRID;
     share_registers(&plan);
-    map_shared(&plan);
-    if ((status = check_shared(config, &plan, err)) != GRS_OK)
+    map_shared(&plan, v[FIELD_STAGES_LOAD]);
+    if ((status = check_built(config, &plan, err)) != GRS_OK || (status = check_shared(config, &plan, err)) != GRS_OK ||
+        (status = check_count(&plan, err)) != GRS_OK)
         return status;
-    int64_t most = plan_max_m(&plan);
-    if (plan.shape.m_min > most)
-        return error_set(err, GRS_ERR_PLAN, "M: %" PRId64 " with N = %" PRId64 " makes more tiles than positions can number; allowed: up to %" PRId64,
-                         plan.shape.m_min, plan.shape.n, most);
-    if (plan.shape.m_max > most)
-        plan.shape.m_max = most;
     name_kernel(&plan);
     *out = plan;
     return GRS_OK;

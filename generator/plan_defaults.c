@@ -6,7 +6,12 @@
 #define WIDE_N 256
 
 static void take(const struct config *config, struct plan *plan, enum field field, int64_t value, const char *reason) {
-    if (config->is_set[field]) {
+    int only = config_fields[field].only_arch - 1;
+    if (only >= 0 && only != (int)plan->arch) { /* plan_solve has refused a value that would be lost */
+        plan->value[field] = value;
+        plan->origin[field] = ORIGIN_PLANNER;
+        plan->reason[field] = "a key of another arch";
+    } else if (config->is_set[field]) {
         plan->value[field] = config->value[field];
         plan->origin[field] = ORIGIN_CONFIG;
         plan->reason[field] = NULL;
@@ -18,7 +23,8 @@ static void take(const struct config *config, struct plan *plan, enum field fiel
 }
 
 int64_t plan_narrow_m(const struct config *config, enum arch arch, int64_t n) {
-    int64_t sms = config->is_set[FIELD_SMS] && config->value[FIELD_SMS] ? config->value[FIELD_SMS] : machine_of(arch)->sms;
+    int64_t sms =
+        config->is_set[FIELD_SMS] && config->value[FIELD_SMS] ? config->value[FIELD_SMS] : machine_of(arch)->sms;
     int64_t across = (n + WIDE_N - 1) / WIDE_N;
     int64_t down = sms / across;
     return (down > 0 ? down : 1) * WIDE_M;
@@ -51,10 +57,13 @@ void plan_defaults(const struct config *config, struct plan *plan) {
     take(config, plan, FIELD_CLUSTER, 1, "no multicast: grids of any size");
     take(config, plan, FIELD_CTA_GROUP, 1, "one CTA a tile");
     take(config, plan, FIELD_STAGES_ACCUM, 1, "one accumulator a tile");
-    take(config, plan, FIELD_RING_DEPTH, 4, "a burst of a whole wave may queue for the link without stopping the products");
-    take(config, plan, FIELD_RING_PLACE, PLACE_GLOBAL, "partials that wait for the link take no shared memory from A and B");
+    take(config, plan, FIELD_RING_DEPTH, 4,
+         "a burst of a whole wave may queue for the link without stopping the products");
+    take(config, plan, FIELD_RING_PLACE, PLACE_GLOBAL,
+         "partials that wait for the link take no shared memory from A and B");
     take(config, plan, FIELD_CHUNK_BYTES, alone ? 1024 : 8192, alone ? "nothing is sent" : "half a panel of 128 rows");
-    take(config, plan, FIELD_CHUNK_COUNT, 2, alone ? "nothing is sent" : "one comes from the outbox while one leaves for the peer");
+    take(config, plan, FIELD_CHUNK_COUNT, 2,
+         alone ? "nothing is sent" : "one comes from the outbox while one leaves for the peer");
     take(config, plan, FIELD_GRANULARITY, GRANULARITY_TILE, "downstream may start on each tile as it lands");
     take(config, plan, FIELD_GROUP, 1, "a bit a tile");
     take(config, plan, FIELD_DRAIN_POLICY, DRAIN_RING, "never sleeps on a store in flight");
