@@ -19,6 +19,7 @@ bool node_is(const struct node *scalar, const char *text) {
     return scalar->kind == NODE_SCALAR && scalar->length == strlen(text) && !memcmp(scalar->text, text, scalar->length);
 }
 
+/* "… what, allowed: …advice" */
 static void refuse(struct problems *problems, const struct node *node, const char *key, const struct field_info *info,
                    const char *what, const char *advice) {
     struct buf allowed = {0};
@@ -46,15 +47,35 @@ static const char *why_no_number(const char *text, size_t length) {
     return "is not a number";
 }
 
-/* "; nearest: 96 or 104" for a number between two that are allowed. */
-static void nearest_numbers(const struct field_info *info, int64_t value, char *out, size_t size) {
+/* For a number between two that are allowed. */
+static void nearest_numbers(const struct field_info *info, int64_t value, struct buf *out) {
     int64_t below = value / info->multiple * info->multiple, above = below + info->multiple;
     if (below < info->min)
-        snprintf(out, size, "; nearest: %lld", (long long)info->min);
+        buf_printf(out, "; nearest: %lld", (long long)info->min);
     else if (above > info->max)
-        snprintf(out, size, "; nearest: %lld", (long long)info->max);
+        buf_printf(out, "; nearest: %lld", (long long)info->max);
     else
-        snprintf(out, size, "; nearest: %lld or %lld", (long long)below, (long long)above);
+        buf_printf(out, "; nearest: %lld or %lld", (long long)below, (long long)above);
+}
+
+bool value_is_allowed(const struct field_info *info, int64_t value, struct buf *why) {
+    bool in_range = value >= info->min && value <= info->max, listed = !info->allowed;
+    for (int i = 0; info->allowed && info->allowed[i]; i++)
+        listed = listed || info->allowed[i] == value;
+    bool multiple = info->allowed || value % info->multiple == 0;
+    if (in_range && listed && multiple)
+        return true;
+    if (!in_range)
+        buf_puts(why, "is out of range");
+    else if (!listed)
+        buf_puts(why, "is not possible");
+    else
+        buf_printf(why, "is not a multiple of %lld", (long long)info->multiple);
+    buf_puts(why, ", allowed: ");
+    config_allowed_text(info, why);
+    if (in_range && listed)
+        nearest_numbers(info, value, why);
+    return false;
 }
 
 bool value_read_number(struct problems *problems, const struct node *node, const char *key,
@@ -79,24 +100,17 @@ bool value_read_number(struct problems *problems, const struct node *node, const
     }
     errno = 0;
     long long value = strtoll(node->text, NULL, 10);
-    if (errno || value < info->min || value > info->max) {
-        refuse(problems, node, key, info, "is out of range", "");
+    struct buf text = {0};
+    if (errno) /* beyond 64 bits: out of any range */
+        value = node->text[0] == '-' ? INT64_MIN : INT64_MAX;
+    bool allowed = value_is_allowed(info, value, &text);
+    if (text.failed)
+        problems->out_of_memory = true;
+    else if (!allowed)
+        problem_add(problems, node->where, key, "%s %s", node_text(node).text, text.data);
+    buf_free(&text);
+    if (!allowed)
         return false;
-    }
-    bool allowed = info->allowed == NULL;
-    for (int i = 0; info->allowed && info->allowed[i]; i++)
-        allowed = allowed || info->allowed[i] == value;
-    if (!allowed) {
-        refuse(problems, node, key, info, "is not possible", "");
-        return false;
-    }
-    if (!info->allowed && value % info->multiple) {
-        char what[64], nearest[64];
-        snprintf(what, sizeof what, "is not a multiple of %lld", (long long)info->multiple);
-        nearest_numbers(info, value, nearest, sizeof nearest);
-        refuse(problems, node, key, info, what, nearest);
-        return false;
-    }
     *out = value;
     return true;
 }

@@ -14,6 +14,9 @@ bool value_read_number(struct problems *problems, const struct node *node, const
 bool value_read_choice(struct problems *problems, const struct node *node, const char *key,
                        const struct field_info *info, int64_t *out);
 
+/* False, with "is out of range, allowed: …" in `why`, for a number that the row does not allow. */
+bool value_is_allowed(const struct field_info *info, int64_t value, struct buf *why);
+
 bool node_is(const struct node *scalar, const char *text);
 
 #endif
