@@ -54,6 +54,11 @@ static const struct log shared_log = {.sink = shared_sink, .level = GRS_LOG_DEBU
 
 static char work[4096]; /* of the test that runs */
 
+static struct text {
+    struct text *next;
+    char *text;
+} * texts;
+
 static inline int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw) {
     (void)st, (void)type, (void)ftw;
     return remove(path);
@@ -75,21 +80,31 @@ static inline int fixture_setup(void **state) {
 static inline int fixture_teardown(void **state) {
     (void)state;
     remove_tree(work);
+    for (struct text *next; texts; texts = next) {
+        next = texts->next;
+        free(texts->text);
+        free(texts);
+    }
     munmap(shared, sizeof *shared);
     return 0;
 }
 
-/* A path below the test's directory; good until the eighth next call. */
-__attribute__((format(printf, 1, 2))) static inline const char *path_of(const char *format, ...) {
-    static char paths[8][6000];
-    static int turn;
-    char *path = paths[turn++ % 8];
+/* A text that lives until the end of the test. */
+__attribute__((format(printf, 1, 2))) static inline char *text_of(const char *format, ...) {
+    struct text *text = malloc(sizeof *text);
     va_list args;
-    int used = snprintf(path, sizeof paths[0], "%s/", work);
     va_start(args, format);
-    vsnprintf(path + used, sizeof paths[0] - (size_t)used, format, args);
+    if (!text || vasprintf(&text->text, format, args) < 0)
+        abort();
     va_end(args);
-    return path;
+    text->next = texts;
+    texts = text;
+    return text->text;
+}
+
+/* A path below the test's directory. */
+static inline char *path_of(const char *name) {
+    return text_of("%s/%s", work, name);
 }
 
 static inline void write_file(const char *path, const void *data, size_t size) {
@@ -102,6 +117,7 @@ static inline void write_file(const char *path, const void *data, size_t size) {
 /* The bytes of a file; the caller frees. NULL: there is none. */
 static inline char *read_file(const char *path, size_t *size) {
     FILE *file = fopen(path, "rb");
+    *size = 0;
     if (!file)
         return NULL;
     fseek(file, 0, SEEK_END);
@@ -155,10 +171,10 @@ static inline struct cache_key key_of(const char *options) {
                               .arch = "sm_90a"};
 }
 
-static inline const char *entry_path(const char *dir, const struct cache_key *key) {
+static inline char *entry_path(const char *dir, const struct cache_key *key) {
     char name[HASH_HEX_LENGTH + 1];
     cache_key_digest(key, name);
-    return path_of("%s/%.2s/%s", dir, name, name);
+    return text_of("%s/%.2s/%s", dir, name, name);
 }
 
 struct job {
