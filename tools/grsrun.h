@@ -34,9 +34,9 @@ struct grsrun_stride {
 struct grsrun_options {
     enum grsrun_backend backend;
     struct grsrun_shape *shapes; /* lists of M and of tp multiplied out; owned by the options                    */
-    size_t shape_count;          /* at least 1 after options_parse, also where the shapes came from the config    */
-    const char *config_path;     /* NULL: the planner chooses everything                                         */
-    struct config *config;       /* parsed config_path, or defaults; owned by the options                        */
+    size_t shape_count;      /* at least 1 after grsrun_options_parse, also where the shapes came from the config    */
+    const char *config_path; /* NULL: the planner chooses everything                                         */
+    struct config *config;   /* parsed config_path, or defaults; owned by the options                        */
     bool has_arch;
     enum arch arch; /* valid with has_arch; else the device's (emulated: sm_90a)                    */
 
@@ -58,6 +58,9 @@ struct grsrun_options {
     enum grsrun_emu_schedule schedule;
     int runs; /* runs of each shape; run i takes seed + i                                     */
 };
+
+/* 2 for what the user asked for and cannot have (arguments, config, plan, not built yet), 1 for work that failed. */
+int grsrun_exit_code(grs_status status);
 
 /* The leading dimension of rows of `row` elements under `stride`. */
 int64_t grsrun_leading(const struct grsrun_stride *stride, int64_t row);

@@ -27,14 +27,14 @@ void baselines_open(struct baselines *out, struct buf *notes) {
     }
 }
 
-void baselines_join(struct baselines *baselines, const struct group *group, struct buf *notes) {
+void baselines_join(struct baselines *baselines, const struct team *team, struct buf *notes) {
     grs_error err;
     baselines_leave(baselines);
-    if (!baselines->has_nccl || !baselines->has_cublas || group->ranks_per_gpu != 1 || group->tp == 1) {
+    if (!baselines->has_nccl || !baselines->has_cublas || team->ranks_per_gpu != 1 || team->tp == 1) {
         return;
     }
-    if (scatter_make(&baselines->nccl, group, &baselines->scatter, &err)) {
-        buf_printf(notes, "NCCL fails at tp %d: %s\n", group->tp, err.text);
+    if (scatter_make(&baselines->nccl, team, &baselines->scatter, &err)) {
+        buf_printf(notes, "NCCL fails at tp %d: %s\n", team->tp, err.text);
         baselines_leave(baselines);
     }
 }
@@ -60,7 +60,7 @@ double bench_limit_us(double gemm_us, int64_t bytes, double gbps) {
 
 /* Everything that one shape is timed with. */
 struct bench {
-    struct group *group;
+    struct team *team;
     const grs_kernel *kernel;
     struct grsrun_shape shape;
     int sets;
@@ -75,12 +75,12 @@ struct bench {
 
 static grs_status enqueue_ours(void *self, int set, grs_error *err) {
     struct bench *bench = self;
-    return group_launch(bench->group, bench->kernel, bench->operands[set], err);
+    return team_launch(bench->team, bench->kernel, bench->operands[set], err);
 }
 
 static grs_status enqueue_rank_gemm(struct bench *bench, int rank, int set, grs_error *err) {
     const grs_operands *launch = &bench->operands[set]->launch[rank];
-    return gemm_run(&bench->gemms[rank / bench->group->ranks_per_gpu], launch->A, launch->B,
+    return gemm_run(&bench->gemms[rank / bench->team->ranks_per_gpu], launch->A, launch->B,
                     (void *)(uintptr_t)bench->products[rank], err);
 }
 
@@ -111,17 +111,17 @@ static grs_status enqueue_gemms_and_scatter(void *self, int set, grs_error *err)
 /* ---------------------------------------------------------------- preparation ---------------------------------- */
 
 static grs_status make_operands(struct bench *bench, grs_error *err) {
-    const struct grsrun_options *options = bench->group->options;
+    const struct grsrun_options *options = bench->team->options;
     const struct grsrun_shape *s = &bench->shape;
-    int64_t bytes = 2 * bench->group->ranks_per_gpu *
+    int64_t bytes = 2 * bench->team->ranks_per_gpu *
                     (s->m * grsrun_leading(&options->lda, s->k) + s->n * grsrun_leading(&options->ldb, s->k) +
                      s->m / s->tp * grsrun_leading(&options->ldd, s->n));
-    int wanted = bench_sets(options->l2, bytes, bench->group->devices[0].l2_bytes);
+    int wanted = bench_sets(options->l2, bytes, bench->team->devices[0].l2_bytes);
     grs_status status = GRS_OK;
     for (; bench->sets < wanted && !status; bench->sets++) {
         uint64_t seed = values_mix(options->seed + (uint64_t)bench->sets);
         struct operands **set = &bench->operands[bench->sets];
-        status = operands_make(bench->group, s, set, err);
+        status = operands_make(bench->team, s, set, err);
         status = status ? status : operands_fill(*set, seed, VALUES_RANDOM, 0, err);
         status = status ? status : operands_poison(*set, err);
     }
@@ -136,10 +136,10 @@ static grs_status make_gemms(struct bench *bench, const struct cublas *cublas, g
     grs_status status = GRS_OK;
     for (int rank = 0; rank < s->tp && !status; rank++) {
         size_t bytes = (size_t)(rows * s->tp * s->n) * 2;
-        status = device_alloc(bench->group->device[rank], bytes, &bench->products[rank], err);
+        status = device_alloc(bench->team->device[rank], bytes, &bench->products[rank], err);
     }
-    for (int i = 0; i < bench->group->device_count && !status; i++) {
-        status = gemm_make(cublas, &bench->group->devices[i], s->m, s->n, s->k, launch->lda, launch->ldb, s->n,
+    for (int i = 0; i < bench->team->device_count && !status; i++) {
+        status = gemm_make(cublas, &bench->team->devices[i], s->m, s->n, s->k, launch->lda, launch->ldb, s->n,
                            &bench->gemms[i], err);
     }
     return status;
@@ -152,19 +152,19 @@ static grs_status make_shares(struct bench *bench, grs_error *err) {
     grs_rows(s->m, s->tp, 0, &first, &rows);
     grs_status status = GRS_OK;
     for (int rank = 0; rank < s->tp && !status; rank++) {
-        status = device_alloc(bench->group->device[rank], (size_t)(rows * s->n) * 2, &bench->shares[rank], err);
+        status = device_alloc(bench->team->device[rank], (size_t)(rows * s->n) * 2, &bench->shares[rank], err);
     }
     return status;
 }
 
 static void bench_free(struct bench *bench) {
     timing_close(&bench->timing);
-    for (int i = 0; i < bench->group->device_count; i++) {
+    for (int i = 0; i < bench->team->device_count; i++) {
         gemm_free(&bench->gemms[i]);
     }
     for (int rank = 0; rank < bench->shape.tp; rank++) {
-        device_free(bench->group->device[rank], bench->products[rank]);
-        device_free(bench->group->device[rank], bench->shares[rank]);
+        device_free(bench->team->device[rank], bench->products[rank]);
+        device_free(bench->team->device[rank], bench->shares[rank]);
     }
     for (int set = 0; set < SETS_MAX; set++) {
         operands_free(bench->operands[set]);
@@ -213,9 +213,9 @@ static grs_status choose_algorithm(struct bench *bench, grs_error *err) {
         }
     }
     if (best < 0) {
-        return error_set(err, GRS_ERR_UNSUPPORTED, "none of cuBLAS's %d algorithms runs", gemm->count);
+        return error_set(err, GRS_ERR_DRIVER, "none of cuBLAS's %d algorithms runs", gemm->count);
     }
-    for (int i = 0; i < bench->group->device_count; i++) {
+    for (int i = 0; i < bench->team->device_count; i++) {
         bench->gemms[i].best = best < bench->gemms[i].count ? best : 0;
     }
     return GRS_OK;
@@ -224,10 +224,10 @@ static grs_status choose_algorithm(struct bench *bench, grs_error *err) {
 /* ---------------------------------------------------------------- measuring ------------------------------------ */
 
 /* What does not depend on the mode of timing. */
-static void describe_row(const struct bench *bench, const grs_kernel_info *info, struct bench_row *row) {
+static void describe_row(const struct bench *bench, struct bench_row *row) {
     *row = (struct bench_row){.shape = bench->shape,
-                              .ranks_per_gpu = bench->group->ranks_per_gpu,
-                              .sms = bench->group->sms,
+                              .ranks_per_gpu = bench->team->ranks_per_gpu,
+                              .sms = bench->team->sms,
                               .pace_gbps = NAN,
                               .ours_us = NAN,
                               .ours_spread = NAN,
@@ -239,8 +239,8 @@ static void describe_row(const struct bench *bench, const grs_kernel_info *info,
                               .limit_us = NAN,
                               .metric = NAN,
                               .rel_err = NAN,
-                              .l2 = bench->group->options->l2};
-    snprintf(row->config, sizeof(row->config), "%s", info->key);
+                              .l2 = bench->team->options->l2};
+    snprintf(row->config, sizeof(row->config), "%s", bench->kernel->key);
 }
 
 static grs_status measure(struct bench *bench, bool isolated, struct bench_row *row, double *host_us, grs_error *err) {
@@ -252,10 +252,10 @@ static grs_status measure(struct bench *bench, bool isolated, struct bench_row *
     if (bench->baselines->has_cublas) {
         all[count++] = &gemms;
     }
-    if (bench->baselines->scatter.group) {
+    if (bench->baselines->scatter.team) {
         all[count++] = &both;
     }
-    int runs = isolated ? 1 : bench->group->options->iters;
+    int runs = isolated ? 1 : bench->team->options->iters;
     grs_status status =
         timing_alternate(&bench->timing, all, count, runs, isolated ? ROUNDS_ISOLATED : ROUNDS_BACK_TO_BACK, err);
     if (status) {
@@ -263,7 +263,7 @@ static grs_status measure(struct bench *bench, bool isolated, struct bench_row *
     }
     const struct plan *plan = &bench->kernel->plan;
     int64_t bytes = plan_link_bytes(plan, bench->shape.m);
-    bool crosses = bench->group->device_count > 1;
+    bool crosses = bench->team->device_count > 1;
     row->isolated = isolated;
     row->iters = runs;
     row->ours_us = timing_median(&ours);
@@ -278,17 +278,17 @@ static grs_status measure(struct bench *bench, bool isolated, struct bench_row *
 }
 
 /* One more launch of the timed kernel, with poison in D, against the reference. */
-static grs_status judge(struct bench *bench, const grs_kernel_info *info, struct bench_row rows[BENCH_ROWS],
-                        bool *correct, struct buf *notes, grs_error *err) {
+static grs_status judge(struct bench *bench, struct bench_row rows[BENCH_ROWS], bool *correct, struct buf *notes,
+                        grs_error *err) {
     struct reference reference = {0};
     struct values_verdict verdict;
-    uint64_t seed = values_mix(bench->group->options->seed); /* of set 0 */
-    grs_status status = reference_make(bench->group, &bench->shape, &reference, err);
+    uint64_t seed = values_mix(bench->team->options->seed); /* of set 0 */
+    grs_status status = reference_make(bench->team, &bench->shape, &reference, err);
     status = status ? status : reference_compute(&reference, VALUES_RANDOM, &seed, err);
     status = status ? status : operands_poison(bench->operands[0], err);
     status = status ? status : enqueue_ours(bench, 0, err);
-    status = status ? status : group_wait(bench->group, err);
-    status = status ? status : verify_launch(&reference, bench->operands[0], info, &verdict, notes, err);
+    status = status ? status : team_wait(bench->team, err);
+    status = status ? status : verify_launch(&reference, bench->operands[0], bench->kernel, &verdict, notes, err);
     reference_free(&reference);
     if (status) {
         return status;
@@ -306,7 +306,7 @@ static grs_status judge(struct bench *bench, const grs_kernel_info *info, struct
     return GRS_OK;
 }
 
-grs_status bench_shape(struct group *group, const grs_kernel *kernel, const struct grsrun_shape *shape,
+grs_status bench_shape(struct team *team, const grs_kernel *kernel, const struct grsrun_shape *shape,
                        const struct baselines *baselines, struct bench_row rows[BENCH_ROWS], bool *correct,
                        struct buf *notes, grs_error *err) {
     *correct = false;
@@ -314,27 +314,25 @@ grs_status bench_shape(struct group *group, const grs_kernel *kernel, const stru
     if (!bench) {
         return error_set(err, GRS_ERR_MEMORY, "no memory for the benchmark's table");
     }
-    bench->group = group;
+    bench->team = team;
     bench->kernel = kernel;
     bench->shape = *shape;
     bench->baselines = baselines;
     double host_us = 0;
-    grs_kernel_info info = GRS_INIT(grs_kernel_info);
-    grs_status status = grs_kernel_get_info(kernel, &info, err);
-    status = status ? status : make_operands(bench, err);
-    status = status ? status : timing_open(group, bench->sets, &bench->timing, err);
+    grs_status status = make_operands(bench, err);
+    status = status ? status : timing_open(team, bench->sets, &bench->timing, err);
     if (baselines->has_cublas) {
         status = status ? status : make_gemms(bench, &baselines->cublas, err);
         status = status ? status : choose_algorithm(bench, err);
     }
-    if (baselines->scatter.group) {
+    if (baselines->scatter.team) {
         status = status ? status : make_shares(bench, err);
     }
     for (int i = 0; i < BENCH_ROWS && !status; i++) {
-        describe_row(bench, &info, &rows[i]);
+        describe_row(bench, &rows[i]);
         status = measure(bench, i == 1, &rows[i], &host_us, err);
     }
-    status = status ? status : judge(bench, &info, rows, correct, notes, err);
+    status = status ? status : judge(bench, rows, correct, notes, err);
     if (!status && baselines->has_cublas) {
         buf_puts(notes, "cuBLAS: ");
         gemm_describe(&bench->gemms[0], notes);

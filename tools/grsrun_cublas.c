@@ -75,8 +75,7 @@ static grs_status ask_heuristic(struct gemm *gemm, grs_error *err) {
         }
     }
     gemm->count = usable;
-    return status || usable ? status
-                            : error_set(err, GRS_ERR_UNSUPPORTED, "cuBLAS offers no algorithm for this product");
+    return status || usable ? status : error_set(err, GRS_ERR_DRIVER, "cuBLAS offers no algorithm for this product");
 }
 
 grs_status gemm_make(const struct cublas *cublas, const struct device *device, int64_t m, int64_t n, int64_t k,

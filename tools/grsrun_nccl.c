@@ -18,17 +18,17 @@ static grs_status check(const struct nccl *nccl, int status, const char *what, g
     return status ? error_set(err, GRS_ERR_DRIVER, "%s: %s", what, nccl->error_text(status)) : GRS_OK;
 }
 
-grs_status scatter_make(const struct nccl *nccl, const struct group *group, struct scatter *out, grs_error *err) {
-    *out = (struct scatter){.nccl = nccl, .group = group};
+grs_status scatter_make(const struct nccl *nccl, const struct team *team, struct scatter *out, grs_error *err) {
+    *out = (struct scatter){.nccl = nccl, .team = team};
     int devices[GRS_MAX_TP];
-    for (int rank = 0; rank < group->tp; rank++) {
-        devices[rank] = group->device[rank]->ordinal;
+    for (int rank = 0; rank < team->tp; rank++) {
+        devices[rank] = team->device[rank]->ordinal;
     }
-    return check(nccl, nccl->comm_init_all(out->comms, group->tp, devices), "ncclCommInitAll", err);
+    return check(nccl, nccl->comm_init_all(out->comms, team->tp, devices), "ncclCommInitAll", err);
 }
 
 void scatter_free(struct scatter *scatter) {
-    for (int rank = 0; scatter->group && rank < scatter->group->tp; rank++) {
+    for (int rank = 0; scatter->team && rank < scatter->team->tp; rank++) {
         if (scatter->comms[rank]) {
             scatter->nccl->comm_destroy(scatter->comms[rank]);
         }
@@ -40,13 +40,13 @@ grs_status scatter_run(const struct scatter *scatter, const CUdeviceptr *from, c
                        grs_error *err) {
     const struct nccl *nccl = scatter->nccl;
     grs_status status = check(nccl, nccl->group_start(), "ncclGroupStart", err);
-    for (int rank = 0; rank < scatter->group->tp && !status; rank++) {
-        status = device_use(scatter->group->device[rank], err);
+    for (int rank = 0; rank < scatter->team->tp && !status; rank++) {
+        status = device_use(scatter->team->device[rank], err);
         status = status ? status
                         : check(nccl,
                                 nccl->reduce_scatter((const void *)(uintptr_t)from[rank], (void *)(uintptr_t)to[rank],
                                                      count, ncclBfloat16, ncclSum, scatter->comms[rank],
-                                                     scatter->group->device[rank]->stream),
+                                                     scatter->team->device[rank]->stream),
                                 "ncclReduceScatter", err);
     }
     int ended = nccl->group_end(); /* also after a failure: the group must not stay open */

@@ -64,7 +64,7 @@ static void list_choices(const char *const *choices, struct buf *out) {
     }
 }
 
-void options_help(struct buf *out) {
+void grsrun_options_help(struct buf *out) {
     buf_puts(out, "usage: grsrun --shape M,N,K --tp R [options]\n"
                   "       grsrun --config FILE [options]\n\n"
                   "Launches the kernel for each shape across the ranks and verifies or times it.\n\n");
@@ -137,7 +137,7 @@ static bool parse_m(const char *text, const char **end, int64_t *first, int64_t 
     return true;
 }
 
-grs_status options_parse_shape(const char *text, struct grsrun_options *out, grs_error *err) {
+grs_status grsrun_options_parse_shape(const char *text, struct grsrun_options *out, grs_error *err) {
     static const char allowed[] =
         "allowed is M[,M...],N,K with M from 1 or FIRST:LAST[xFACTOR|+STEP], N and K multiples of 8";
     /* N and K are the last two items. */
@@ -259,7 +259,7 @@ static grs_status apply(const struct option_info *info, const char *text, struct
     case CHOICE: return parse_choice(info, text, member, err);
     case STRIDE: return parse_stride(info->name, text, member, err);
     case ARCH: return parse_arch(text, out, err);
-    case SHAPE: return options_parse_shape(text, out, err);
+    case SHAPE: return grsrun_options_parse_shape(text, out, err);
     case TP: return parse_tp(text, tps, err);
     case HELP: *request = OPTIONS_HELP; return GRS_OK;
     case VERSION: *request = OPTIONS_VERSION; return GRS_OK;
@@ -357,6 +357,10 @@ static grs_status check_together(const struct grsrun_options *options, grs_error
     if (options->bench && options->backend == BACKEND_EMU) {
         return error_set(err, GRS_ERR_ARGUMENT, "--bench times GPUs: it cannot be used with --backend emu");
     }
+    if (options->json && options->bench && options->verify) {
+        return error_set(err, GRS_ERR_ARGUMENT,
+                         "--json holds one table: give --bench (which checks D too) or --verify");
+    }
     if (options->svg_path && !options->bench) {
         return error_set(err, GRS_ERR_ARGUMENT, "--svg draws what --bench measures: give both");
     }
@@ -372,8 +376,8 @@ static grs_status check_together(const struct grsrun_options *options, grs_error
     return GRS_OK;
 }
 
-grs_status options_parse(int argc, char **argv, struct grsrun_options *out, enum options_request *request,
-                         grs_error *err) {
+grs_status grsrun_options_parse(int argc, char **argv, struct grsrun_options *out, enum options_request *request,
+                                grs_error *err) {
     *out = (struct grsrun_options){.seed = 1, .repeat = 2, .iters = 20, .ctas = 2, .runs = 1};
     *request = OPTIONS_RUN;
     struct tp_list tps = {0};
@@ -393,7 +397,7 @@ grs_status options_parse(int argc, char **argv, struct grsrun_options *out, enum
     return status ? status : check_together(out, err);
 }
 
-void options_free(struct grsrun_options *options) {
+void grsrun_options_free(struct grsrun_options *options) {
     config_free(options->config);
     free(options->shapes);
     options->config = NULL;

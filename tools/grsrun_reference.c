@@ -4,18 +4,19 @@
 #include <math.h>
 
 #include "common/error.h"
+#include "generator/tileorder.h"
+#include "runtime/kernel.h"
 
 #define SEEDS_TRIED 8 /* one fails with a chance below 10^-9 */
 
-grs_status reference_make(struct group *group, const struct grsrun_shape *shape, struct reference *out,
-                          grs_error *err) {
-    *out = (struct reference){.group = group, .shape = *shape};
+grs_status reference_make(struct team *team, const struct grsrun_shape *shape, struct reference *out, grs_error *err) {
+    *out = (struct reference){.team = team, .shape = *shape};
     for (int owner = 0; owner < shape->tp; owner++) {
         int64_t first, rows;
         grs_rows(shape->m, shape->tp, owner, &first, &rows);
         size_t bytes = (size_t)(rows * shape->n) * sizeof(float);
-        grs_status status = rows ? device_alloc(group->device[owner], bytes, &out->sums[owner], err) : GRS_OK;
-        status = status || !rows ? status : device_alloc(group->device[owner], bytes, &out->bounds[owner], err);
+        grs_status status = rows ? device_alloc(team->device[owner], bytes, &out->sums[owner], err) : GRS_OK;
+        status = status || !rows ? status : device_alloc(team->device[owner], bytes, &out->bounds[owner], err);
         if (status) {
             reference_free(out);
             return status;
@@ -26,8 +27,8 @@ grs_status reference_make(struct group *group, const struct grsrun_shape *shape,
 
 void reference_free(struct reference *reference) {
     for (int owner = 0; owner < reference->shape.tp; owner++) {
-        device_free(reference->group->device[owner], reference->sums[owner]);
-        device_free(reference->group->device[owner], reference->bounds[owner]);
+        device_free(reference->team->device[owner], reference->sums[owner]);
+        device_free(reference->team->device[owner], reference->bounds[owner]);
     }
     *reference = (struct reference){0};
 }
@@ -63,7 +64,7 @@ static grs_status spot_check(const struct reference *reference, int owner, int64
     for (int i = 0; i < 3; i++) {
         int64_t row = places[i] / n, column = places[i] % n;
         float got;
-        grs_status status = read_float(reference->group->device[owner], reference->sums[owner], places[i], &got, err);
+        grs_status status = read_float(reference->team->device[owner], reference->sums[owner], places[i], &got, err);
         if (status) {
             return status;
         }
@@ -86,7 +87,7 @@ static grs_status compute(struct reference *reference, float *peak, grs_error *e
     const struct grsrun_shape *shape = &reference->shape;
     *peak = 0;
     for (int owner = 0; owner < shape->tp; owner++) {
-        const struct device *device = reference->group->device[owner];
+        const struct device *device = reference->team->device[owner];
         struct values_reference task = {.seed = reference->seed,
                                         .mode = reference->mode,
                                         .threshold = reference->threshold,
@@ -145,14 +146,31 @@ grs_status reference_compare(const struct reference *reference, const struct ope
     return device_ask(d.device, d.device->compare, d.layout.rows * d.layout.columns, arguments, out, sizeof(*out), err);
 }
 
+/* The number that the element's tile has in the wait records and in `grsgen --explain`: its place along the raster. */
+static int64_t tile_number(const struct plan *plan, int64_t m, int owner, int64_t tile_m, int64_t tile_n) {
+    struct tileorder order;
+    tileorder_init(plan, m, owner, 1, &order);
+    int64_t count = plan_segment_tiles_of(plan, m, owner);
+    for (int64_t tile = 0; tile < count; tile++) {
+        int64_t at_m, at_n;
+        tileorder_raster(&order, owner, tile, &at_m, &at_n);
+        if (at_m == tile_m && at_n == tile_n) {
+            return tile;
+        }
+    }
+    return -1;
+}
+
 grs_status reference_describe(const struct reference *reference, const struct operands *operands,
-                              const grs_kernel_info *info, int owner, const struct values_verdict *verdict,
+                              const grs_kernel *kernel, int owner, const struct values_verdict *verdict,
                               struct buf *out, grs_error *err) {
-    const int64_t n = reference->shape.n;
+    const struct plan *plan = &kernel->plan;
+    const int64_t n = reference->shape.n, m = reference->shape.m;
     const int64_t row = (int64_t)verdict->first / n, column = (int64_t)verdict->first % n;
-    const struct device *device = reference->group->device[owner];
+    const int64_t tile_m = row / plan->value[FIELD_TILE_M], tile_n = column / plan->value[FIELD_TILE_N];
+    const struct device *device = reference->team->device[owner];
     int64_t first, rows;
-    grs_rows(reference->shape.m, reference->shape.tp, owner, &first, &rows);
+    grs_rows(m, reference->shape.tp, owner, &first, &rows);
     uint16_t word;
     float want, bound;
     grs_status status = matrix_read(&operands->d[owner], row, column, &word, err);
@@ -162,13 +180,12 @@ grs_status reference_describe(const struct reference *reference, const struct op
         return status;
     }
     buf_printf(out,
-               "rank %d (owner %d): %" PRIu64 " of %" PRId64 " elements are wrong, %" PRIu64
-               " of them never written; the first "
-               "at row %" PRId64 " (row %" PRId64 " of A), column %" PRId64 ", in tile row %" PRId64
-               ", tile column %" PRId64 " (%dx%d) of owner %d: got %.9g (0x%04x), wanted %.9g",
-               owner, owner, verdict->mismatches, rows * n, verdict->unwritten, row, first + row, column,
-               row / info->tile_m, column / info->tile_n, info->tile_m, info->tile_n, owner, values_from_bf16(word),
-               word, want);
+               "rank %d: %" PRIu64 " of %" PRId64 " elements are wrong, %" PRIu64
+               " of them never written; the first at row "
+               "%" PRId64 " (row %" PRId64 " of A), column %" PRId64 ", owner %d, tile %" PRId64 " (%" PRId64
+               " down, %" PRId64 " across): got %.9g (0x%04x), wanted %.9g",
+               owner, verdict->mismatches, rows * n, verdict->unwritten, row, first + row, column, owner,
+               tile_number(plan, m, owner, tile_m, tile_n), tile_m, tile_n, values_from_bf16(word), word, want);
     if (reference->mode == VALUES_RANDOM) {
         buf_printf(out, " within %.3g", bound);
     }

@@ -2,10 +2,10 @@
 #ifndef GRS_TOOLS_GRSRUN_REFERENCE_H
 #define GRS_TOOLS_GRSRUN_REFERENCE_H
 
-#include "tools/grsrun_group.h"
+#include "tools/grsrun_team.h"
 
 struct reference { /* zero-initialise; free with reference_free */
-    struct group *group;
+    struct team *team;
     struct grsrun_shape shape;
     uint64_t seed;
     enum values_mode mode;
@@ -13,7 +13,7 @@ struct reference { /* zero-initialise; free with reference_free */
     CUdeviceptr sums[GRS_MAX_TP], bounds[GRS_MAX_TP]; /* FP32 [rows kept, N], by owner; 0: no row */
 };
 
-grs_status reference_make(struct group *group, const struct grsrun_shape *shape, struct reference *out, grs_error *err);
+grs_status reference_make(struct team *team, const struct grsrun_shape *shape, struct reference *out, grs_error *err);
 void reference_free(struct reference *reference);
 
 /* Computes it for the operands of a seed. With mode exact a seed for which a partial sum leaves the range of exact integers
@@ -27,7 +27,7 @@ grs_status reference_compare(const struct reference *reference, const struct ope
 
 /* In words: how many elements differ, where the first and the last are, what was got and what was wanted. */
 grs_status reference_describe(const struct reference *reference, const struct operands *operands,
-                              const grs_kernel_info *info, int owner, const struct values_verdict *verdict,
+                              const grs_kernel *kernel, int owner, const struct values_verdict *verdict,
                               struct buf *out, grs_error *err);
 
 /* The exact sum of one element on the host, in FP64 from the seed alone; row counts in A. */

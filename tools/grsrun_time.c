@@ -10,10 +10,10 @@
 /* The driver queues about a thousand launches a GPU; beyond that the host waits whatever we do. */
 #define QUEUE_SAFE 256
 
-grs_status timing_open(struct group *group, int sets, struct timing *out, grs_error *err) {
-    *out = (struct timing){.group = group, .sets = sets};
-    for (int i = 0; i < group->device_count; i++) {
-        const struct device *device = &group->devices[i];
+grs_status timing_open(struct team *team, int sets, struct timing *out, grs_error *err) {
+    *out = (struct timing){.team = team, .sets = sets};
+    for (int i = 0; i < team->device_count; i++) {
+        const struct device *device = &team->devices[i];
         CUevent *events[] = {&out->start[i], &out->end[i], i == 0 ? &out->go : NULL};
         grs_status status = device_use(device, err);
         for (int e = 0; e < 3 && events[e] && !status; e++) {
@@ -29,8 +29,8 @@ grs_status timing_open(struct group *group, int sets, struct timing *out, grs_er
 }
 
 void timing_close(struct timing *timing) {
-    for (int i = 0; timing->group && i < timing->group->device_count; i++) {
-        const struct device *device = &timing->group->devices[i];
+    for (int i = 0; timing->team && i < timing->team->device_count; i++) {
+        const struct device *device = &timing->team->devices[i];
         CUevent events[] = {timing->start[i], timing->end[i], i == 0 ? timing->go : NULL};
         for (int e = 0; e < 3; e++) {
             if (events[e] && !device_use(device, NULL)) {
@@ -49,10 +49,10 @@ static double now_us(void) {
 
 /* The first GPU spins for so long; every GPU's start event comes right behind. */
 static grs_status hold(struct timing *timing, double us, grs_error *err) {
-    struct group *group = timing->group;
-    grs_status status = device_spin(&group->devices[0], (uint64_t)(us * 1e3), err);
-    for (int i = 0; i < group->device_count && !status; i++) {
-        const struct device *device = &group->devices[i];
+    struct team *team = timing->team;
+    grs_status status = device_spin(&team->devices[0], (uint64_t)(us * 1e3), err);
+    for (int i = 0; i < team->device_count && !status; i++) {
+        const struct device *device = &team->devices[i];
         const struct driver *drv = device->drv;
         status = device_use(device, err);
         if (!status && i == 0) {
@@ -70,8 +70,8 @@ static grs_status hold(struct timing *timing, double us, grs_error *err) {
 
 static grs_status record_ends(struct timing *timing, grs_error *err) {
     grs_status status = GRS_OK;
-    for (int i = 0; i < timing->group->device_count && !status; i++) {
-        const struct device *device = &timing->group->devices[i];
+    for (int i = 0; i < timing->team->device_count && !status; i++) {
+        const struct device *device = &timing->team->devices[i];
         status = device_use(device, err);
         status = status ? status
                         : device_check(device, device->drv->cuEventRecord(timing->end[i], device->stream),
@@ -83,8 +83,8 @@ static grs_status record_ends(struct timing *timing, grs_error *err) {
 static grs_status slowest(struct timing *timing, double *us, grs_error *err) {
     grs_status status = GRS_OK;
     *us = 0;
-    for (int i = 0; i < timing->group->device_count && !status; i++) {
-        const struct device *device = &timing->group->devices[i];
+    for (int i = 0; i < timing->team->device_count && !status; i++) {
+        const struct device *device = &timing->team->devices[i];
         float ms = 0;
         status = device_use(device, err);
         status = status ? status
@@ -96,9 +96,9 @@ static grs_status slowest(struct timing *timing, double *us, grs_error *err) {
 }
 
 grs_status timing_sample(struct timing *timing, struct contestant *contestant, int runs, grs_error *err) {
-    struct group *group = timing->group;
-    const struct device *first = &group->devices[0];
-    double hold_us = 100 + 20.0 * (runs < QUEUE_SAFE ? runs : QUEUE_SAFE) * group->tp, us = 0;
+    struct team *team = timing->team;
+    const struct device *first = &team->devices[0];
+    double hold_us = 100 + 20.0 * (runs < QUEUE_SAFE ? runs : QUEUE_SAFE) * team->tp, us = 0;
     for (int attempt = 0; attempt < 3; attempt++, hold_us *= 4) {
         grs_status status = hold(timing, hold_us, err);
         double begun = now_us();
@@ -111,14 +111,14 @@ grs_status timing_sample(struct timing *timing, struct contestant *contestant, i
         bool in_time = status || first->drv->cuEventQuery(timing->start[0]) == CUDA_ERROR_NOT_READY;
         status = status ? status : record_ends(timing, err);
         grs_error later;
-        grs_status waited = group_wait(group, status ? &later : err);
+        grs_status waited = team_wait(team, status ? &later : err);
         status = status ? status : waited;
         status = status ? status : slowest(timing, &us, err);
         if (status) {
             return status;
         }
         contestant->host_us = contestant->host_us == 0 ? host_us : fmin(contestant->host_us, host_us);
-        if (in_time || runs * group->tp > QUEUE_SAFE) {
+        if (in_time || runs * team->tp > QUEUE_SAFE) {
             break;
         }
     }
@@ -133,7 +133,7 @@ grs_status timing_alternate(struct timing *timing, struct contestant *const *con
     grs_status status = GRS_OK;
     for (int i = 0; i < count && !status; i++) {
         status = contestants[i]->enqueue(contestants[i]->self, 0, err);
-        status = status ? status : group_wait(timing->group, err);
+        status = status ? status : team_wait(timing->team, err);
     }
     for (int round = 0; round < rounds; round++) {
         for (int i = 0; i < 2 * count && !status; i++) {

@@ -3,11 +3,11 @@
 #ifndef GRS_TOOLS_GRSRUN_TIME_H
 #define GRS_TOOLS_GRSRUN_TIME_H
 
-#include "tools/grsrun_group.h"
+#include "tools/grsrun_team.h"
 
 #define TIMING_SAMPLES_MAX 64
 
-/* Something to be timed. `enqueue` puts one run of it on the streams of the group's GPUs, with operands number `set`. */
+/* Something to be timed. `enqueue` puts one run of it on the streams of the team's GPUs, with operands number `set`. */
 struct contestant {
     grs_status (*enqueue)(void *self, int set, grs_error *err);
     void *self;
@@ -17,13 +17,13 @@ struct contestant {
 };
 
 struct timing { /* zero-initialise; free with timing_close */
-    struct group *group;
+    struct team *team;
     CUevent go;                                 /* on the first GPU: the others start behind it */
     CUevent start[GRS_MAX_TP], end[GRS_MAX_TP]; /* by device */
     int sets, next_set;                         /* operands rotate over so many sets */
 };
 
-grs_status timing_open(struct group *group, int sets, struct timing *out, grs_error *err);
+grs_status timing_open(struct team *team, int sets, struct timing *out, grs_error *err);
 void timing_close(struct timing *timing);
 
 /* One sample: `runs` runs one behind the other. */

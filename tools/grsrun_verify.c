@@ -5,17 +5,18 @@
 #include <stdio.h>
 
 #include "common/error.h"
+#include "runtime/kernel.h"
 
 #define DATA_SETS 2
 
-grs_status verify_launch(const struct reference *reference, const struct operands *operands,
-                         const grs_kernel_info *info, struct values_verdict *out, struct buf *notes, grs_error *err) {
+grs_status verify_launch(const struct reference *reference, const struct operands *operands, const grs_kernel *kernel,
+                         struct values_verdict *out, struct buf *notes, grs_error *err) {
     *out = (struct values_verdict){.first = UINT64_MAX};
     for (int owner = 0; owner < reference->shape.tp; owner++) {
         struct values_verdict mine;
         grs_status status = reference_compare(reference, operands, owner, &mine, err);
         if (!status && mine.mismatches) {
-            status = reference_describe(reference, operands, info, owner, &mine, notes, err);
+            status = reference_describe(reference, operands, kernel, owner, &mine, notes, err);
             buf_puts(notes, "\n");
         }
         if (status) {
@@ -59,19 +60,19 @@ static grs_status checksum(const struct operands *operands, uint64_t *out, grs_e
 }
 
 /* One launch on operands that are in place, and everything that can be said about it. */
-static grs_status one_launch(const struct reference *reference, const grs_kernel *kernel, const grs_kernel_info *info,
-                             struct operands *operands, int set, int launch, uint64_t *first_sum,
-                             struct verify_row *row, struct buf *notes, grs_error *err) {
-    struct group *group = reference->group;
+static grs_status one_launch(const struct reference *reference, const grs_kernel *kernel, struct operands *operands,
+                             int set, int launch, uint64_t *first_sum, struct verify_row *row, struct buf *notes,
+                             grs_error *err) {
+    struct team *team = reference->team;
     grs_status status = operands_poison(operands, err);
-    status = status ? status : group_launch(group, kernel, operands, err);
-    status = status ? status : group_wait(group, err);
+    status = status ? status : team_launch(team, kernel, operands, err);
+    status = status ? status : team_wait(team, err);
     if (status) {
         return status;
     }
     row->launches++;
     grs_error damage;
-    bool last = launch + 1 == group->options->repeat;
+    bool last = launch + 1 == team->options->repeat;
     status = operands_check(operands, last, &damage);
     if (status == GRS_ERR_STATE) {
         row->surroundings_intact = false;
@@ -94,7 +95,7 @@ static grs_status one_launch(const struct reference *reference, const grs_kernel
     *first_sum = launch ? *first_sum : sum;
     struct values_verdict verdict;
     struct buf places = {0};
-    status = verify_launch(reference, operands, info, &verdict, &places, err);
+    status = verify_launch(reference, operands, kernel, &verdict, &places, err);
     if (!status) {
         row->elements += (uint64_t)(row->shape.m * row->shape.n);
         row->mismatches += verdict.mismatches;
@@ -115,11 +116,11 @@ static grs_status one_launch(const struct reference *reference, const grs_kernel
     return status;
 }
 
-grs_status verify_shape(struct group *group, const grs_kernel *kernel, const struct grsrun_shape *shape,
+grs_status verify_shape(struct team *team, const grs_kernel *kernel, const struct grsrun_shape *shape,
                         enum values_mode mode, struct verify_row *out, struct buf *notes, grs_error *err) {
     *out = (struct verify_row){.shape = *shape,
-                               .ranks_per_gpu = group->ranks_per_gpu,
-                               .sms = group->sms,
+                               .ranks_per_gpu = team->ranks_per_gpu,
+                               .sms = team->sms,
                                .mode = mode == VALUES_EXACT ? "exact" : "random",
                                .data_sets = DATA_SETS,
                                .worst = mode == VALUES_EXACT ? NAN : 0,
@@ -128,19 +129,15 @@ grs_status verify_shape(struct group *group, const grs_kernel *kernel, const str
                                .passed = true};
     struct reference reference = {0};
     struct operands *operands = NULL;
-    grs_kernel_info info = GRS_INIT(grs_kernel_info);
-    grs_status status = grs_kernel_get_info(kernel, &info, err);
-    status = status ? status : reference_make(group, shape, &reference, err);
-    status = status ? status : operands_make(group, shape, &operands, err);
-    if (!status) {
-        snprintf(out->config, sizeof(out->config), "%s", info.key);
-    }
+    grs_status status = reference_make(team, shape, &reference, err);
+    status = status ? status : operands_make(team, shape, &operands, err);
+    snprintf(out->config, sizeof(out->config), "%s", kernel->key);
     for (int set = 0; set < DATA_SETS && !status; set++) {
-        uint64_t seed = values_mix(group->options->seed + (uint64_t)set), first_sum = 0;
+        uint64_t seed = values_mix(team->options->seed + (uint64_t)set), first_sum = 0;
         status = reference_compute(&reference, mode, &seed, err);
         status = status ? status : operands_fill(operands, seed, mode, reference.threshold, err);
-        for (int launch = 0; launch < group->options->repeat && !status; launch++) {
-            status = one_launch(&reference, kernel, &info, operands, set, launch, &first_sum, out, notes, err);
+        for (int launch = 0; launch < team->options->repeat && !status; launch++) {
+            status = one_launch(&reference, kernel, operands, set, launch, &first_sum, out, notes, err);
         }
     }
     out->passed &= out->mismatches == 0 && out->repeats_equal && out->surroundings_intact && !status;

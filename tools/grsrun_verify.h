@@ -6,14 +6,14 @@
 #include "tools/grsrun_report.h"
 
 /* The sums over all ranks of one comparison, and what is wrong in words (a line for each rank, to `notes`). */
-grs_status verify_launch(const struct reference *reference, const struct operands *operands,
-                         const grs_kernel_info *info, struct values_verdict *out, struct buf *notes, grs_error *err);
+grs_status verify_launch(const struct reference *reference, const struct operands *operands, const grs_kernel *kernel,
+                         struct values_verdict *out, struct buf *notes, grs_error *err);
 /* Whether the statistics of a comparison are within the limits for these operands. */
 bool verify_statistics(const struct grsrun_shape *shape, enum values_mode mode, const struct values_verdict *verdict);
 
 /* Two sets of operands, options.repeat launches on each, in one mode. D is poison before every launch. GRS_OK whether
  * or not D is right: `out` and `notes` say. An error means that something else failed: a launch, memory, a helper. */
-grs_status verify_shape(struct group *group, const grs_kernel *kernel, const struct grsrun_shape *shape,
+grs_status verify_shape(struct team *team, const grs_kernel *kernel, const struct grsrun_shape *shape,
                         enum values_mode mode, struct verify_row *out, struct buf *notes, grs_error *err);
 
 #endif

@@ -1,0 +1,191 @@
+#include "tools/grsrun_svg.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/error.h"
+
+/* The page, the plot in it, and the legend to its right; in pixels. */
+enum { WIDTH = 960, HEIGHT = 480, LEFT = 64, TOP = 40, RIGHT = 700, BOTTOM = 420, LEGEND_X = 720, LEGEND_STEP = 18 };
+
+/* Okabe and Ito's colours, which colour-blind readers can tell apart; beyond eight lines the dashes change too. */
+static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                      "#e69f00", "#56b4e9", "#000000", "#8c6d00"};
+static const char *const dashes[] = {"", "6 3", "2 3", "8 3 2 3"};
+#define COLOURS (sizeof(colours) / sizeof(colours[0]))
+#define DASHES  (sizeof(dashes) / sizeof(dashes[0]))
+
+static bool is_drawn(const struct bench_row *row) {
+    return !row->isolated && isfinite(report_ratio(row));
+}
+
+static bool same_line(const struct bench_row *a, const struct bench_row *b) {
+    return a->shape.n == b->shape.n && a->shape.k == b->shape.k && a->shape.tp == b->shape.tp;
+}
+
+/* What the axes span: powers of two of M, tenths of the ratio. */
+struct axes {
+    int first, last; /* log2 of M    */
+    int bottom, top; /* ratio · 10   */
+};
+
+static double place_x(const struct axes *axes, double m) {
+    return LEFT + (log2(m) - axes->first) / (axes->last - axes->first) * (RIGHT - LEFT);
+}
+static double place_y(const struct axes *axes, double ratio) {
+    return BOTTOM - (ratio * 10 - axes->bottom) / (axes->top - axes->bottom) * (BOTTOM - TOP);
+}
+
+static bool find_axes(const struct bench_row *rows, size_t count, struct axes *out) {
+    double least_m = INFINITY, most_m = 0, least = 1, most = 1; /* 1, the limit, is always in view */
+    for (size_t i = 0; i < count; i++) {
+        if (is_drawn(&rows[i])) {
+            double m = (double)rows[i].shape.m, ratio = report_ratio(&rows[i]);
+            least_m = fmin(least_m, m), most_m = fmax(most_m, m);
+            least = fmin(least, ratio), most = fmax(most, ratio);
+        }
+    }
+    *out = (struct axes){.bottom = (int)floor(least * 10 - 0.5), .top = (int)ceil(most * 10 + 0.5)};
+    if (most_m == 0) {
+        return false;
+    }
+    out->first = (int)floor(log2(least_m));
+    out->last = (int)ceil(log2(most_m));
+    out->last += out->last == out->first;
+    return true;
+}
+
+static void put_text(struct buf *out, double x, double y, const char *anchor, const char *text) {
+    buf_puts(out, "<text x=\"");
+    buf_fixed(out, x, 1);
+    buf_puts(out, "\" y=\"");
+    buf_fixed(out, y, 1);
+    buf_printf(out, "\" text-anchor=\"%s\">%s</text>\n", anchor, text);
+}
+
+static void put_line(struct buf *out, double x1, double y1, double x2, double y2, const char *style) {
+    const double numbers[] = {x1, y1, x2, y2};
+    static const char *const names[] = {"x1", "y1", "x2", "y2"};
+    buf_puts(out, "<line");
+    for (int i = 0; i < 4; i++) {
+        buf_printf(out, " %s=\"", names[i]);
+        buf_fixed(out, numbers[i], 1);
+        buf_puts(out, "\"");
+    }
+    buf_printf(out, " %s/>\n", style);
+}
+
+static void draw_axes(const struct axes *axes, struct buf *out) {
+    char label[32];
+    for (int power = axes->first; power <= axes->last; power++) {
+        double x = place_x(axes, ldexp(1, power));
+        put_line(out, x, TOP, x, BOTTOM, "stroke=\"#dddddd\"");
+        snprintf(label, sizeof(label), "%" PRId64, (int64_t)1 << power);
+        put_text(out, x, BOTTOM + 18, "middle", label);
+    }
+    int step = (axes->top - axes->bottom) / 12 + 1;
+    for (int tenth = axes->bottom; tenth <= axes->top; tenth++) {
+        if (tenth != 10 && (tenth - 10) % step) {
+            continue;
+        }
+        double y = place_y(axes, tenth / 10.0);
+        put_line(out, LEFT, y, RIGHT, y,
+                 tenth == 10 ? "stroke=\"#666666\" stroke-width=\"1.5\"" : "stroke=\"#dddddd\"");
+        snprintf(label, sizeof(label), "%d.%d", tenth / 10, tenth % 10);
+        put_text(out, LEFT - 8, y + 4, "end", label);
+    }
+    put_text(out, (LEFT + RIGHT) / 2.0, BOTTOM + 40, "middle", "M");
+}
+
+/* The line that row `first` is the first of, in order of M as the rows come. */
+static void draw_line(const struct axes *axes, const struct bench_row *rows, size_t count, size_t first, int number,
+                      struct buf *out) {
+    const char *colour = colours[(size_t)number % COLOURS], *dash = dashes[(size_t)number / COLOURS % DASHES];
+    char style[96], label[96];
+    snprintf(style, sizeof(style), "stroke=\"%s\" stroke-width=\"2\" stroke-dasharray=\"%s\"", colour, dash);
+    buf_printf(out, "<polyline fill=\"none\" %s points=\"", style);
+    for (size_t i = first; i < count; i++) {
+        if (is_drawn(&rows[i]) && same_line(&rows[first], &rows[i])) {
+            buf_fixed(out, place_x(axes, (double)rows[i].shape.m), 1);
+            buf_puts(out, ",");
+            buf_fixed(out, place_y(axes, report_ratio(&rows[i])), 1);
+            buf_puts(out, " ");
+        }
+    }
+    buf_puts(out, "\"/>\n");
+    for (size_t i = first; i < count; i++) {
+        if (is_drawn(&rows[i]) && same_line(&rows[first], &rows[i])) {
+            buf_puts(out, "<circle r=\"3\" cx=\"");
+            buf_fixed(out, place_x(axes, (double)rows[i].shape.m), 1);
+            buf_puts(out, "\" cy=\"");
+            buf_fixed(out, place_y(axes, report_ratio(&rows[i])), 1);
+            buf_printf(out, "\" fill=\"%s\"/>\n", colour);
+        }
+    }
+    double y = TOP + 10 + number * (double)LEGEND_STEP;
+    put_line(out, LEGEND_X, y - 4, LEGEND_X + 28, y - 4, style);
+    snprintf(label, sizeof(label), "N %" PRId64 ", K %" PRId64 ", tp %d", rows[first].shape.n, rows[first].shape.k,
+             rows[first].shape.tp);
+    put_text(out, LEGEND_X + 36, y, "start", label);
+}
+
+static bool is_first_of_line(const struct bench_row *rows, size_t i) {
+    for (size_t j = 0; j < i; j++) {
+        if (is_drawn(&rows[j]) && same_line(&rows[j], &rows[i])) {
+            return false;
+        }
+    }
+    return is_drawn(&rows[i]);
+}
+
+void svg_draw(const struct bench_row *rows, size_t count, struct buf *out) {
+    struct axes axes;
+    int lines = 0;
+    for (size_t i = 0; i < count; i++) {
+        lines += is_first_of_line(rows, i);
+    }
+    int legend = TOP + 30 + lines * LEGEND_STEP, height = legend > HEIGHT ? legend : HEIGHT;
+    buf_printf(out,
+               "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
+               "font-family=\"sans-serif\" font-size=\"13\">\n<rect width=\"%d\" height=\"%d\" fill=\"white\"/>\n",
+               WIDTH, height, WIDTH, height, WIDTH, height);
+    put_text(out, LEFT, TOP - 16, "start", "time / max(cuBLAS, bytes sent / link), back to back; lower is better");
+    if (find_axes(rows, count, &axes)) {
+        draw_axes(&axes, out);
+        int number = 0;
+        for (size_t i = 0; i < count; i++) {
+            if (is_first_of_line(rows, i)) {
+                draw_line(&axes, rows, count, i, number++, out);
+            }
+        }
+    } else {
+        put_text(out, LEFT, TOP + 20, "start", "nothing to compare with was measured");
+    }
+    buf_puts(out, "</svg>\n");
+}
+
+grs_status svg_write(const char *path, const struct bench_row *rows, size_t count, grs_error *err) {
+    struct buf text = {0}, temporary = {0};
+    grs_status status = GRS_OK;
+    svg_draw(rows, count, &text);
+    buf_printf(&temporary, "%s.%ld", path, (long)getpid());
+    if (text.failed || temporary.failed) {
+        status = error_set(err, GRS_ERR_MEMORY, "%s: no memory for the chart", path);
+        goto done;
+    }
+    FILE *file = fopen(temporary.data, "w");
+    bool written = file && fwrite(text.data, 1, text.length, file) == text.length;
+    written = file && fclose(file) == 0 && written;
+    if (!written || rename(temporary.data, path)) {
+        status = error_set(err, GRS_ERR_IO, "%s: %s", path, strerror(errno));
+        unlink(temporary.data);
+    }
+done:
+    buf_free(&text);
+    buf_free(&temporary);
+    return status;
+}
