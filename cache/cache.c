@@ -64,15 +64,29 @@ static void check_dir(struct cache *cache) {
     }
     if (!cache->settings.dir && (!cache->settings.why || *cache->settings.why))
         not_kept(cache, "cache: directory", NULL, cache->settings.why ? cache->settings.why : "out of memory");
-    for (char **dir = cache->settings.ro_dirs; dir && *dir; dir++) {
+}
+
+/* Shared directories that may not be used are dropped; one that is not there may come (it may be mounted on demand). */
+static void check_ro_dirs(struct cache *cache) {
+    char **kept = cache->settings.ro_dirs;
+    for (char **dir = kept; dir && *dir; dir++) {
+        struct trust_dir root;
+        grs_error why;
         enum found found = trust_open_root(*dir, true, false, &root, &why);
         if (found == FOUND)
             trust_close(&root);
+        if (found == FOUND_NOTHING)
+            error_set(&why, GRS_ERR_IO, "\"%s\" does not exist", *dir);
+        if (found != FOUND)
+            cache_complain(cache, "cache: shared directory", "a directory of GRS_CACHE_RO_DIRS is ignored: %s",
+                           why.text);
+        if (found == FOUND_REFUSED)
+            free(*dir);
         else
-            cache_complain(cache, "cache: shared directory", "a directory of GRS_CACHE_RO_DIRS is ignored: %s%s%s",
-                           found == FOUND_NOTHING ? "\"" : "", found == FOUND_NOTHING ? *dir : why.text,
-                           found == FOUND_NOTHING ? "\" does not exist" : "");
+            *kept++ = *dir;
     }
+    if (kept)
+        *kept = NULL;
 }
 
 grs_status cache_open(const struct cache_options *options, struct cache **out, grs_error *err) {
@@ -90,6 +104,7 @@ grs_status cache_open(const struct cache_options *options, struct cache **out, g
     cache->use_fd = -1;
     flights_init(&cache->flights);
     check_dir(cache);
+    check_ro_dirs(cache);
     *out = cache;
     return GRS_OK;
 }

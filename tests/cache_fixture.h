@@ -94,7 +94,7 @@ __attribute__((format(printf, 1, 2))) static inline char *text_of(const char *fo
     struct text *text = malloc(sizeof *text);
     va_list args;
     va_start(args, format);
-    if (!text || vasprintf(&text->text, format, args) < 0)
+    if (!text || vasprintf(&text->text, format, args) < 0 || !text->text)
         abort();
     va_end(args);
     text->next = texts;
