@@ -138,7 +138,8 @@ typedef struct grs_kernel_info {
 
 GRS_API grs_status grs_kernel_get_info(const grs_kernel *kernel, grs_kernel_info *info, grs_error *err);
 
-/* Device bytes that grs_comm_prepare reserves on each rank for launches with M <= max_M (slots, mask, outbox). */
+/* Device bytes that grs_comm_prepare reserves on each rank for launches with M <= max_M: slots, mask, outbox, control words.
+ * max_M beyond the kernel's class counts as its largest. `sms` 0: the context's, else those of GPU 0. */
 GRS_API grs_status grs_kernel_memory(const grs_kernel *kernel, int64_t max_M, int sms, size_t *bytes, grs_error *err);
 
 typedef enum grs_image { GRS_IMAGE_SOURCE = 1, GRS_IMAGE_PTX, GRS_IMAGE_CUBIN, GRS_IMAGE_LOG } grs_image;
@@ -156,13 +157,14 @@ typedef struct grs_comm_options {
 
 /* All ranks of a group in this process: rank i on devices[i] (ordinals; NULL: ranks dealt in blocks over the visible
  * devices). Several ranks may share a GPU (at most 8). `comms` receives `tp` handles. Peer access and native peer
- * atomics are checked here. */
+ * atomics are checked here. $GRS_PACE_GBPS (a number): kernels model a link of that rate, for ranks that share a GPU. */
 GRS_API grs_status grs_comm_create_local(grs_ctx *ctx, int tp, const int *devices, const grs_comm_options *options,
                                          grs_comm **comms, grs_error *err);
 
 /* Collective: every rank calls it with the same arguments and no launch in flight. Loads the module, agrees on the
- * kernel and reserves memory for launches with M <= max_M. May be called for several kernels; memory only grows. For a
- * local group, one call on any rank does it for all. */
+ * kernel and reserves memory for launches with M <= max_M (beyond the kernel's class: its largest). May be called for
+ * several kernels; memory only grows, and what a larger request replaces stays until the end, since captured graphs may
+ * point to it: prepare the largest first. For a local group, one call on any rank does it for all. */
 GRS_API grs_status grs_comm_prepare(grs_comm *comm, const grs_kernel *kernel, int64_t max_M, grs_error *err);
 
 GRS_API int grs_comm_rank(const grs_comm *comm);
@@ -170,11 +172,12 @@ GRS_API int grs_comm_size(const grs_comm *comm);
 GRS_API int grs_comm_device(const grs_comm *comm);
 
 /* What went wrong, asynchronously and without synchronising: GRS_OK, or GRS_ERR_TIMEOUT with the wait record as text
- * (rank, role, CTA, owner, tile, epoch, word seen). */
+ * (rank, role, CTA, owner, tile, epoch, word seen; a line a rank, this one's first), or GRS_ERR_STATE after an abort. */
 GRS_API grs_status grs_comm_check(grs_comm *comm, grs_error *err);
-/* Raises the abort word of this rank: kernels in flight leave; later launches are refused. */
+/* Raises the abort words: kernels in flight leave on every rank of a local group; later launches are refused. */
 GRS_API grs_status grs_comm_abort(grs_comm *comm, grs_error *err);
-/* Waits for this rank's launches. For a local group, destroy every handle. NULL is fine. */
+/* Waits for the device of this rank (and so for launches whose other ranks have been launched). For a local group, destroy
+ * every handle; the memory goes with the last. NULL is fine. */
 GRS_API void grs_comm_destroy(grs_comm *comm);
 
 /* ---------------------------------------------------------------- work ----------------------------------------- */
@@ -190,7 +193,8 @@ typedef struct grs_operands {
 } grs_operands;    /* bases 16-byte aligned, leading dimensions multiples of 8                   */
 
 /* One rank, asynchronous on `stream`; capturable. Launches of one communicator must be ordered on each rank, and all
- * ranks launch the same sequence. No allocation, no synchronisation, no exchange between hosts. */
+ * ranks launch the same sequence. Ranks that share a GPU need streams of their own here, since they wait for one another
+ * (grs_launch_local needs none). No allocation, no synchronisation, no exchange between hosts. */
 GRS_API grs_status grs_launch(grs_comm *comm, const grs_kernel *kernel, const grs_operands *operands, void *stream,
                               grs_error *err);
 

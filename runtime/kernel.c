@@ -107,6 +107,7 @@ grs_status grs_kernel_get_info(const grs_kernel *kernel, grs_kernel_info *info, 
     const struct plan *plan = &kernel->plan;
     struct plan_estimate estimate;
     plan_estimate(plan, plan->shape.m_max, &estimate);
+    bool open_class = plan->shape.m_max == plan_max_m(plan); /* the last class: its largest M says nothing */
     grs_kernel_info full = {
         .size = sizeof(full),
         .name = kernel->plan.name,
@@ -128,7 +129,7 @@ grs_status grs_kernel_get_info(const grs_kernel *kernel, grs_kernel_info *info, 
         .spill_bytes = kernel->meta.spill_bytes,
         .shared_bytes = (int)plan->shared_bytes,
         .max_sms = plan->max_grid,
-        .limit_us = estimate.limit_us,
+        .limit_us = open_class ? 0 : estimate.limit_us,
     };
     return options_return(info, &full, sizeof(full), "grs_kernel_info", err);
 }
@@ -157,9 +158,11 @@ grs_status grs_kernel_memory(const grs_kernel *kernel, int64_t max_M, int sms, s
         return error_set(err, GRS_ERR_ARGUMENT, "grs_kernel_memory: %s is NULL", kernel == NULL ? "kernel" : "bytes");
     }
     const struct plan *plan = &kernel->plan;
-    if (max_M < 1 || max_M > plan->shape.m_max) {
-        return error_set(err, GRS_ERR_ARGUMENT, "max_M is %" PRId64 "; allowed for %s: 1 to %" PRId64, max_M,
-                         plan->name, plan->shape.m_max);
+    if (max_M < 1) {
+        return error_set(err, GRS_ERR_ARGUMENT, "max_M is %" PRId64 "; allowed: at least 1", max_M);
+    }
+    if (max_M > plan->shape.m_max) { /* no launch of this kernel can have more rows */
+        max_M = plan->shape.m_max;
     }
     if (sms < 0 || sms > plan->max_grid) {
         return error_set(err, GRS_ERR_ARGUMENT, "sms is %d; allowed for %s: 1 to %d, or 0 for all", sms, plan->name,

@@ -1,0 +1,177 @@
+/* What a communicator does between its making and its end, launches aside. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/error.h"
+#include "runtime/group.h"
+
+static grs_status wrong_process(const struct group *group, grs_error *err) {
+    if (group->fork_count != driver_fork_count()) {
+        return error_set(err, GRS_ERR_STATE, "this communicator was made before a fork, in the parent process");
+    }
+    return GRS_OK;
+}
+
+/* ---------------------------------------------------------------- prepare --------------------------------------- */
+
+static grs_status check_request(const struct group *group, const grs_kernel *kernel, int64_t max_M, grs_error *err) {
+    const struct plan_shape *shape = &kernel->plan.shape;
+    if (shape->tp != group->tp) {
+        return error_set(err, GRS_ERR_ARGUMENT, "%s is for tp %d, the communicator has %d ranks", kernel->plan.name,
+                         shape->tp, group->tp);
+    }
+    if (max_M < shape->m_min) {
+        return error_set(err, GRS_ERR_ARGUMENT,
+                         "max_M is %" PRId64 ", and %s serves M from %" PRId64 " to %" PRId64
+                         ": no launch could use it",
+                         max_M, kernel->plan.name, shape->m_min, shape->m_max);
+    }
+    for (int i = 0; i < group->device_count; i++) {
+        static const int majors[ARCH_COUNT] = {[ARCH_SM90A] = 9, [ARCH_SM100A] = 10};
+        const struct group_device *device = &group->devices[i];
+        if (device->major != majors[kernel->plan.arch] || device->minor != 0) {
+            return error_set(err, GRS_ERR_ARGUMENT,
+                             "%s is compiled for %s, and %s is sm_%d%d (GRS_ARCH, or arch in the "
+                             "context's options)",
+                             kernel->plan.name, config_arch_name(kernel->plan.arch), device->name, device->major,
+                             device->minor);
+        }
+    }
+    return GRS_OK;
+}
+
+/* The kernel on every device of the group. */
+static grs_status load_kernel(struct group *group, const grs_kernel *kernel, struct group_kernel **out,
+                              grs_error *err) {
+    grs_status status = GRS_OK;
+    struct group_kernel *loaded = calloc(1, sizeof(*loaded));
+    *out = NULL;
+    if (loaded == NULL || (loaded->modules = calloc((size_t)group->device_count, sizeof(*loaded->modules))) == NULL) {
+        free(loaded);
+        return error_set(err, GRS_ERR_MEMORY, "out of memory preparing %s", kernel->plan.name);
+    }
+    loaded->kernel = kernel;
+    for (int i = 0; i < group->device_count && status == GRS_OK; i++) {
+        struct group_device *device = &group->devices[i];
+        status = group_enter(group, device, err);
+        if (status == GRS_OK) {
+            status = module_load(group->drv, kernel, device->sm_count, device->rank_count, device->sms, device->name,
+                                 &loaded->modules[i], err);
+            group_leave(group);
+        }
+        if (status == GRS_OK && (loaded->wave == 0 || loaded->modules[i].grid < loaded->wave)) {
+            loaded->wave = loaded->modules[i].grid;
+        }
+    }
+    if (status != GRS_OK) {
+        group_free_kernel(group, loaded);
+        return status;
+    }
+    *out = loaded;
+    return GRS_OK;
+}
+
+static grs_status reserve(struct group *group, const struct group_kernel *loaded, int64_t max_M, grs_error *err) {
+    grs_status status = GRS_OK;
+    for (int rank = 0; rank < group->tp && status == GRS_OK; rank++) {
+        struct grs_comm *comm = &group->ranks[rank];
+        struct symm_sizes sizes;
+        symm_sizes_of(&loaded->kernel->plan, max_M, loaded->modules[comm->device - group->devices].grid, &sizes);
+        status = group_enter(group, comm->device, err);
+        if (status == GRS_OK) {
+            status = symm_grow(group->drv, &comm->symm, &sizes, comm->device->stream, err);
+            group_leave(group);
+            if (status != GRS_OK) {
+                error_prepend(err, "rank %d on %s, %s for M up to %" PRId64, rank, comm->device->name,
+                              loaded->kernel->plan.name, max_M);
+            }
+        }
+    }
+    return status;
+}
+
+static grs_status prepare(struct group *group, const grs_kernel *kernel, int64_t max_M, grs_error *err) {
+    struct group_kernel *known = (struct group_kernel *)group_find_kernel(group, kernel), *loaded = known;
+    grs_status status = GRS_OK;
+    if (known != NULL && max_M <= known->max_m) {
+        return GRS_OK;
+    }
+    if (known == NULL && (status = load_kernel(group, kernel, &loaded, err)) != GRS_OK) {
+        return status;
+    }
+    status = reserve(group, loaded, max_M, err);
+    if (status != GRS_OK) {
+        if (known == NULL) {
+            group_free_kernel(group, loaded);
+        }
+        return status;
+    }
+    loaded->max_m = max_M;
+    if (known == NULL) {
+        loaded->next = group->kernels;
+        group->kernels = loaded;
+    }
+    log_write(&group->ctx->log, GRS_LOG_DEBUG, "%s prepared for M up to %" PRId64 ": %d CTAs a rank, %zu bytes a rank",
+              kernel->plan.name, max_M, loaded->wave, symm_total(&group->ranks[0].symm.sizes));
+    return GRS_OK;
+}
+
+grs_status grs_comm_prepare(grs_comm *comm, const grs_kernel *kernel, int64_t max_M, grs_error *err) {
+    if (comm == NULL || kernel == NULL) {
+        return error_set(err, GRS_ERR_ARGUMENT, "grs_comm_prepare: %s is NULL", comm == NULL ? "comm" : "kernel");
+    }
+    struct group *group = comm->group;
+    grs_status status = wrong_process(group, err);
+    if (status != GRS_OK || (status = check_request(group, kernel, max_M, err)) != GRS_OK ||
+        (status = group_check(comm, err)) != GRS_OK) {
+        return status;
+    }
+    if (max_M > kernel->plan.shape.m_max) { /* no launch of this kernel can have more rows */
+        max_M = kernel->plan.shape.m_max;
+    }
+    pthread_mutex_lock(&group->lock);
+    status = prepare(group, kernel, max_M, err);
+    pthread_mutex_unlock(&group->lock);
+    return status;
+}
+
+/* ---------------------------------------------------------------- the rest -------------------------------------- */
+
+int grs_comm_rank(const grs_comm *comm) {
+    return comm->rank;
+}
+
+int grs_comm_size(const grs_comm *comm) {
+    return comm->group->tp;
+}
+
+int grs_comm_device(const grs_comm *comm) {
+    return comm->device->ordinal;
+}
+
+grs_status grs_comm_check(grs_comm *comm, grs_error *err) {
+    if (comm == NULL) {
+        return error_set(err, GRS_ERR_ARGUMENT, "grs_comm_check: comm is NULL");
+    }
+    return group_check(comm, err);
+}
+
+grs_status grs_comm_abort(grs_comm *comm, grs_error *err) {
+    if (comm == NULL) {
+        return error_set(err, GRS_ERR_ARGUMENT, "grs_comm_abort: comm is NULL");
+    }
+    grs_status status = wrong_process(comm->group, err);
+    return status == GRS_OK ? group_abort(comm->group, err) : status;
+}
+
+void grs_rows(int64_t M, int tp, int rank, int64_t *first, int64_t *count) {
+    int64_t c = tp < 1 ? M : (M + tp - 1) / tp;
+    int64_t begin = (int64_t)rank * c, left = M - begin;
+    if (first != NULL) {
+        *first = begin;
+    }
+    if (count != NULL) {
+        *count = left < 0 ? 0 : (left < c ? left : c);
+    }
+}

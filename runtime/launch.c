@@ -1,0 +1,296 @@
+/* Launching: checks, three tensor maps a rank, one grid a GPU. Nothing here allocates, waits or talks to another host. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/error.h"
+#include "runtime/group.h"
+
+/* ---------------------------------------------------------------- operands -------------------------------------- */
+
+static grs_status check_matrix(const struct grs_comm *comm, const char *name, const void *base, int64_t stride,
+                               const char *stride_name, int64_t columns, const char *columns_name, grs_error *err) {
+    if (base == NULL) {
+        return error_set(err, GRS_ERR_ARGUMENT, "rank %d: %s is NULL", comm->rank, name);
+    }
+    if (((uintptr_t)base & 15) != 0) {
+        return error_set(err, GRS_ERR_ARGUMENT, "rank %d: %s is %p; allowed: addresses that are multiples of 16",
+                         comm->rank, name, base);
+    }
+    if (stride < columns || stride % 8 != 0 || stride >= INT64_C(1) << 39) {
+        return error_set(err, GRS_ERR_ARGUMENT,
+                         "rank %d: %s is %" PRId64 "; allowed: multiples of 8 from %s = %" PRId64 " elements",
+                         comm->rank, stride_name, stride, columns_name, columns);
+    }
+    return GRS_OK;
+}
+
+static grs_status check_operands(const struct grs_comm *comm, const struct group_kernel *prepared,
+                                 const grs_operands *operands, int64_t kept, grs_error *err) {
+    const struct plan *plan = &prepared->kernel->plan;
+    const struct plan_shape *shape = &plan->shape;
+    int64_t M = operands->M;
+    grs_status status;
+    if (M < shape->m_min || M > shape->m_max) {
+        return error_set(err, GRS_ERR_ARGUMENT,
+                         "rank %d: M is %" PRId64 "; %s serves %" PRId64 " to %" PRId64
+                         " (grs_jit_get with this M gives "
+                         "the kernel of its class)",
+                         comm->rank, M, plan->name, shape->m_min, shape->m_max);
+    }
+    if (M > prepared->max_m) {
+        return error_set(err, GRS_ERR_STATE,
+                         "rank %d: M is %" PRId64 ", and grs_comm_prepare was called for %s with M up to %" PRId64,
+                         comm->rank, M, plan->name, prepared->max_m);
+    }
+    if ((status = check_matrix(comm, "A", operands->A, operands->lda, "lda", shape->k, "K", err)) != GRS_OK ||
+        (status = check_matrix(comm, "B", operands->B, operands->ldb, "ldb", shape->k, "K", err)) != GRS_OK) {
+        return status;
+    }
+    if (kept > 0 && operands->D == NULL) {
+        int64_t first = comm->rank * ((M + comm->group->tp - 1) / comm->group->tp);
+        return error_set(err, GRS_ERR_ARGUMENT,
+                         "rank %d: D is NULL; allowed only where no row is kept, and this rank keeps rows %" PRId64
+                         " to %" PRId64 " of M %" PRId64,
+                         comm->rank, first, first + kept - 1, M);
+    }
+    return kept > 0 ? check_matrix(comm, "D", operands->D, operands->ldd, "ldd", shape->n, "N", err) : GRS_OK;
+}
+
+/* Rows of D that the rank keeps: of one owner segment a rank. */
+static int64_t kept_rows(const struct grs_comm *comm, int64_t M) {
+    int64_t count;
+    grs_rows(M, comm->group->tp, comm->rank, NULL, &count);
+    return count;
+}
+
+static grs_status make_maps(struct grs_comm *comm, const struct plan *plan, const grs_operands *operands, int64_t kept,
+                            grs_rank_args *out, grs_error *err) {
+    const struct driver *drv = comm->group->drv;
+    struct plan_boxes boxes;
+    plan_boxes(plan, &boxes);
+    const struct tensormap_key a = {(uintptr_t)operands->A, operands->M, plan->shape.k,
+                                    operands->lda,          boxes.a[1],  boxes.a[0]};
+    const struct tensormap_key b = {(uintptr_t)operands->B, plan->shape.n, plan->shape.k,
+                                    operands->ldb,          boxes.b[1],    boxes.b[0]};
+    const struct tensormap_key d = {(uintptr_t)operands->D, kept, plan->shape.n, operands->ldd, boxes.d[1], boxes.d[0]};
+    grs_status status = tensormap_get(drv, &comm->maps, &a, &out->a, "A", comm->rank, err);
+    if (status == GRS_OK) {
+        status = tensormap_get(drv, &comm->maps, &b, &out->b, "B", comm->rank, err);
+    }
+    out->has_d = kept > 0;
+    if (status == GRS_OK && kept > 0) {
+        status = tensormap_get(drv, &comm->maps, &d, &out->d, "D", comm->rank, err);
+    } else {
+        memset(&out->d, 0, sizeof(out->d));
+    }
+    return status;
+}
+
+/* ---------------------------------------------------------------- arguments ------------------------------------- */
+
+static void *device_pointer(const struct grs_comm *comm, enum symm_purpose purpose) {
+    return (void *)(uintptr_t)comm->symm.pointer[purpose]; // NOLINT(performance-no-int-to-ptr): a device address
+}
+
+/* One rank's view. Upstream is rank+1, downstream rank-1: partial sums travel downwards. */
+static void fill_pointers(const struct grs_comm *comm, grs_rank_args *out) {
+    const struct group *group = comm->group;
+    const struct grs_comm *upstream = &group->ranks[(comm->rank + 1) % group->tp];
+    const struct grs_comm *downstream = &group->ranks[(comm->rank + group->tp - 1) % group->tp];
+    out->slots = device_pointer(comm, SYMM_SLOTS);
+    out->mask = device_pointer(comm, SYMM_MASK);
+    out->peer_slots = device_pointer(downstream, SYMM_SLOTS);
+    out->peer_mask = device_pointer(downstream, SYMM_MASK);
+    out->control = device_pointer(comm, SYMM_CONTROL);
+    out->upstream = device_pointer(upstream, SYMM_CONTROL);
+    out->outbox = device_pointer(comm, SYMM_OUTBOX);
+    out->everyone = (grs_control *const *)((char *)device_pointer(comm, SYMM_CONTROL) + SYMM_EVERYONE_OFFSET);
+    out->record = (grs_wait_record *)(uintptr_t)comm->record; // NOLINT(performance-no-int-to-ptr)
+    out->groups = device_pointer(comm, SYMM_GROUPS);
+    out->counters = NULL;
+    out->rank = comm->rank;
+}
+
+static grs_status fill_rank(struct grs_comm *comm, const struct group_kernel *prepared, const grs_operands *operands,
+                            grs_rank_args *out, grs_error *err) {
+    fill_pointers(comm, out);
+    comm->latest_kernel = prepared;
+    comm->latest_m = operands->M;
+    return make_maps(comm, &prepared->kernel->plan, operands, kept_rows(comm, operands->M), out, err);
+}
+
+/* No more CTAs than tiles; with clusters, whole ones. */
+static int launch_grid(const struct plan *plan, int64_t M, int prepared) {
+    struct plan_tiles tiles;
+    plan_tiles_of(plan, M, &tiles);
+    int64_t cluster = plan->value[FIELD_CLUSTER], wanted = (tiles.total + cluster - 1) / cluster * cluster;
+    return wanted < prepared ? (int)wanted : prepared;
+}
+
+static void fill_header(const struct group *group, const struct group_kernel *prepared, int64_t M, int grid, int ranks,
+                        grs_args *out) {
+    out->m = (int32_t)M;
+    out->grid = grid;
+    out->wave = prepared->wave;
+    out->ranks = ranks;
+    out->ring = group->tp;
+    out->unused = 0;
+    out->deadline_ns = group->deadline_ns;
+    out->pace_ps_per_kib = group->pace_ps_per_kib;
+    out->stall = group->stall;
+}
+
+/* ---------------------------------------------------------------- the launch ------------------------------------ */
+
+static grs_status submit(const struct group *group, const struct group_device *device,
+                         const struct group_kernel *prepared, grs_args *args, void *stream, grs_error *err) {
+    const struct driver *drv = group->drv;
+    const struct plan *plan = &prepared->kernel->plan;
+    unsigned cluster = (unsigned)plan->value[FIELD_CLUSTER];
+    CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, .value.clusterDim = {cluster, 1, 1}};
+    CUlaunchConfig config = {.gridDimX = (unsigned)(args->grid * args->ranks),
+                             .gridDimY = 1,
+                             .gridDimZ = 1,
+                             .blockDimX = (unsigned)plan->threads,
+                             .blockDimY = 1,
+                             .blockDimZ = 1,
+                             .sharedMemBytes = (unsigned)plan->shared_bytes,
+                             .hStream = stream,
+                             .attrs = &attribute,
+                             .numAttrs = cluster > 1};
+    void *parameters[] = {args};
+    CUcontext current = NULL;
+    grs_status status = GRS_OK;
+    bool entered = drv->cuCtxGetCurrent(&current) != CUDA_SUCCESS || current != device->context;
+    if (entered && (status = group_enter(group, device, err)) != GRS_OK) {
+        return status;
+    }
+    CUresult result =
+        drv->cuLaunchKernelEx(&config, prepared->modules[device - group->devices].function, parameters, NULL);
+    if (result != CUDA_SUCCESS) {
+        status = driver_error(drv, err, result, "cuLaunchKernelEx(%s, %u CTAs of %u threads on %s, stream %p)",
+                              plan->name, config.gridDimX, config.blockDimX, device->name, stream);
+    }
+    if (entered) {
+        group_leave(group);
+    }
+    return status;
+}
+
+/* What a launch needs of its communicator, whatever the operands. NULL: refused. */
+static const struct group_kernel *check_launch(const struct grs_comm *comm, const grs_kernel *kernel, grs_error *err) {
+    const struct group *group = comm->group;
+    const struct group_kernel *prepared;
+    if (group->fork_count != driver_fork_count()) {
+        error_set(err, GRS_ERR_STATE, "rank %d: this communicator was made before a fork, in the parent process",
+                  comm->rank);
+        return NULL;
+    }
+    prepared = comm->latest_kernel;
+    if (prepared == NULL || prepared->kernel != kernel) {
+        prepared = group_find_kernel(group, kernel);
+    }
+    if (prepared == NULL) {
+        error_set(err, GRS_ERR_STATE, "rank %d: grs_comm_prepare was not called for %s", comm->rank, kernel->plan.name);
+        return NULL;
+    }
+    return group_check(comm, err) == GRS_OK ? prepared : NULL;
+}
+
+grs_status grs_launch(grs_comm *comm, const grs_kernel *kernel, const grs_operands *operands, void *stream,
+                      grs_error *err) {
+    grs_error own;
+    grs_args args;
+    err = err == NULL ? &own : err;
+    if (comm == NULL || kernel == NULL || operands == NULL) {
+        return error_set(err, GRS_ERR_ARGUMENT, "grs_launch: %s is NULL",
+                         comm == NULL ? "comm" : (kernel == NULL ? "kernel" : "operands"));
+    }
+    const struct group *group = comm->group;
+    const struct group_kernel *prepared = check_launch(comm, kernel, err);
+    if (prepared == NULL) {
+        return err->status;
+    }
+    grs_status status = check_operands(comm, prepared, operands, kept_rows(comm, operands->M), err);
+    if (status != GRS_OK) {
+        return status;
+    }
+    int grid = launch_grid(&kernel->plan, operands->M, prepared->modules[comm->device - group->devices].grid);
+    fill_header(group, prepared, operands->M, grid, 1, &args);
+    status = fill_rank(comm, prepared, operands, &args.rank[0], err);
+    return status == GRS_OK ? submit(group, comm->device, prepared, &args, stream, err) : status;
+}
+
+static grs_status check_local(grs_comm *const *comms, const grs_kernel *kernel, const grs_operands *operands,
+                              const struct group_kernel **prepared, grs_error *err) {
+    const struct group *group;
+    grs_status status = GRS_OK;
+    if (comms == NULL || comms[0] == NULL || kernel == NULL || operands == NULL) {
+        return error_set(err, GRS_ERR_ARGUMENT, "grs_launch_local: %s is NULL",
+                         comms == NULL ? "comms"
+                                       : (comms[0] == NULL ? "comms[0]" : (kernel == NULL ? "kernel" : "operands")));
+    }
+    group = comms[0]->group;
+    for (int rank = 0; rank < group->tp; rank++) {
+        if (comms[rank] != &group->ranks[rank]) {
+            return error_set(
+                err, GRS_ERR_ARGUMENT,
+                "comms[%d] is not rank %d of the group of comms[0]; allowed: the handles in the order in which "
+                "grs_comm_create_local gave them",
+                rank, rank);
+        }
+    }
+    *prepared = check_launch(comms[0], kernel, err);
+    if (*prepared == NULL) {
+        return err->status;
+    }
+    for (int rank = 0; rank < group->tp && status == GRS_OK; rank++) {
+        if (operands[rank].M != operands[0].M) {
+            return error_set(err, GRS_ERR_ARGUMENT,
+                             "operands[%d].M is %" PRId64 " and operands[0].M is %" PRId64
+                             "; allowed: the same M on all ranks",
+                             rank, operands[rank].M, operands[0].M);
+        }
+        status = check_operands(comms[rank], *prepared, &operands[rank], kept_rows(comms[rank], operands[rank].M), err);
+    }
+    return status;
+}
+
+static grs_status launch_device(struct group *group, struct group_device *device, const struct group_kernel *prepared,
+                                const grs_operands *operands, void *const *streams, grs_error *err) {
+    grs_args args;
+    grs_status status = GRS_OK;
+    int64_t M = operands[0].M;
+    int grid = launch_grid(&prepared->kernel->plan, M, prepared->modules[device - group->devices].grid);
+    fill_header(group, prepared, M, grid, device->rank_count, &args);
+    for (int i = 0; i < device->rank_count && status == GRS_OK; i++) {
+        int rank = device->ranks[i];
+        status = fill_rank(&group->ranks[rank], prepared, &operands[rank], &args.rank[i], err);
+    }
+    if (status == GRS_OK) {
+        status = submit(group, device, prepared, &args, streams == NULL ? NULL : streams[device->ranks[0]], err);
+    }
+    return status;
+}
+
+grs_status grs_launch_local(grs_comm *const *comms, const grs_kernel *kernel, const grs_operands *operands,
+                            void *const *streams, grs_error *err) {
+    grs_error own;
+    const struct group_kernel *prepared = NULL;
+    err = err == NULL ? &own : err;
+    grs_status status = check_local(comms, kernel, operands, &prepared, err);
+    if (status != GRS_OK) {
+        return status;
+    }
+    struct group *group = comms[0]->group;
+    for (int i = 0; i < group->device_count; i++) {
+        status = launch_device(group, &group->devices[i], prepared, operands, streams, err);
+        if (status != GRS_OK && i > 0) { /* those that run already would wait for this one */
+            group_abort(group, NULL);
+        }
+        if (status != GRS_OK) {
+            return status;
+        }
+    }
+    return GRS_OK;
+}
