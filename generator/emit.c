@@ -33,16 +33,29 @@ static void emit_fields(const struct plan *plan, struct buf *out) {
     }
 }
 
+/* enum Drain of templates/ring.cuh. */
+static const char *drain_name(const struct plan *plan) {
+    int64_t policy = plan->value[FIELD_DRAIN_POLICY], flush = plan->value[FIELD_DRAIN_FLUSH];
+    if (policy == DRAIN_PER_TILE || flush == FLUSH_PER_TILE)
+        return "DRAIN_PER_TILE";
+    return policy == DRAIN_RING && flush == FLUSH_NEVER ? "DRAIN_FULL" : "DRAIN_IDLE";
+}
+
 static void emit_derived(const struct plan *plan, struct buf *out) {
     const int64_t *v = plan->value;
     constant(out, "group_tiles", plan->group_tiles, "signal.granularity: tiles a bit, 0 for a whole segment");
     flag(out, "interleave", v[FIELD_ORDER] == ORDER_INTERLEAVE, "order");
-    flag(out, "drain_per_tile", v[FIELD_DRAIN_POLICY] == DRAIN_PER_TILE || v[FIELD_DRAIN_FLUSH] == FLUSH_PER_TILE,
-         "drain: every tile is waited for before the next is sent");
+    buf_printf(out, "    static constexpr grs::Drain drain = grs::%s; // drain\n", drain_name(plan));
+    flag(out, "place_shared", v[FIELD_RING_PLACE] == PLACE_SHARED, "ring.place");
+    constant(out, "tile_buffers", plan->tile_buffers, NULL);
+    constant(out, "outbox_depth", plan->outbox_depth, NULL);
+    constant(out, "ship_lanes", v[FIELD_DRAIN_POLICY] == DRAIN_LANE_PER_STAGE ? plan->tile_buffers : 1,
+             "threads that send");
     constant(out, "raster", plan->raster, "tiles of M in one raster panel");
     constant(out, "k_blocks", (plan->shape.k + v[FIELD_TILE_K] - 1) / v[FIELD_TILE_K], NULL);
     constant(out, "threads", plan->threads, NULL);
     constant(out, "math_warps", plan->consumer_warpgroups * 4, NULL);
+    constant(out, "stage_readers", plan->consumer_warpgroups * 4 * v[FIELD_CLUSTER], "arrivals that free a stage");
     constant(out, "registers_producer", plan->registers_producer, NULL);
     constant(out, "registers_consumer", plan->registers_consumer, NULL);
     constant(out, "shared_bytes", plan->shared_bytes, "the planner's map; the template asserts that it agrees");
@@ -57,10 +70,10 @@ grs_status emit_entry(const struct plan *plan, struct buf *out, grs_error *err) 
     constant(out, "segments", plan->segments, "owner segments of the rows of A");
     emit_fields(plan, out);
     emit_derived(plan, out);
-    buf_printf(
-        out,
-        "};\n\nGRS_KERNEL(Config::threads) %s(GRS_PARAMETER grs_args args) {\n    grs::gemm_rs<Config>(args);\n}\n",
-        plan->name);
+    buf_puts(out, "};\n\nGRS_KERNEL(Config::threads) ");
+    if (plan->value[FIELD_CLUSTER] > 1)
+        buf_puts(out, "GRS_CLUSTER(Config::cluster) ");
+    buf_printf(out, "%s(GRS_PARAMETER grs_args args) {\n    grs::gemm_rs<Config>(args);\n}\n", plan->name);
     return out->failed ? error_set(err, GRS_ERR_MEMORY, "emit: out of memory") : GRS_OK;
 }
 

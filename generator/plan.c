@@ -35,7 +35,9 @@ int64_t plan_segment_rows_of(const struct plan *plan, int64_t M, int owner) {
 }
 
 static int64_t tiles_of_rows(const struct plan *plan, int64_t rows) {
-    return ceil_div(rows, plan->value[FIELD_TILE_M]) * ceil_div(plan->shape.n, plan->value[FIELD_TILE_N]);
+    int64_t cluster = plan->value[FIELD_CLUSTER]; /* a cluster's tiles lie one below the other and come together */
+    return ceil_div(rows, plan->value[FIELD_TILE_M] * cluster) * cluster *
+           ceil_div(plan->shape.n, plan->value[FIELD_TILE_N]);
 }
 
 int64_t plan_segment_tiles_of(const struct plan *plan, int64_t M, int owner) {
@@ -65,7 +67,8 @@ void plan_memory_of(const struct plan *plan, int64_t max_M, int grid, struct pla
     if (plan->shape.tp > 1) {
         out->slots = received * tiles.max_tiles * plan->tile_bytes;
         out->mask = ceil_div(bits, 64) * 8;
-        out->outbox = (int64_t)grid * plan->value[FIELD_RING_DEPTH] * plan->tile_bytes;
+        if (plan->value[FIELD_RING_PLACE] == PLACE_GLOBAL)
+            out->outbox = (int64_t)grid * plan->outbox_depth * plan->tile_bytes;
         out->groups = plan->group_tiles == 1 ? 0 : bits * 4;
     }
     out->control = (int64_t)sizeof(grs_control);
@@ -91,7 +94,7 @@ void plan_estimate(const struct plan *plan, int64_t M, struct plan_estimate *out
 void plan_boxes(const struct plan *plan, struct plan_boxes *out) {
     int columns = (int)plan->value[FIELD_TILE_K], rows = (int)plan->value[FIELD_TILE_M];
     *out = (struct plan_boxes){
-        .a = {columns, rows}, .b = {columns, (int)plan->value[FIELD_TILE_N]}, .d = {PANEL_COLUMNS, rows}};
+        .a = {columns, rows}, .b = {columns, (int)(plan->value[FIELD_TILE_N] / plan->value[FIELD_CLUSTER])}, .d = {PANEL_COLUMNS, rows}};
 }
 
 /* ---------------------------------------------------------------- refusals */
@@ -126,10 +129,6 @@ static const struct not_built not_built[] = {
     {ARCH_SM90A, FIELD_TILE_K, 128, "64", "a box in the 128-byte swizzle is 64 columns wide"},
     {ARCH_SM90A, FIELD_TILE_M, 256, "64 or 128", "four math warpgroups and the roles are 640 threads"},
     {ARCH_SM90A, FIELD_SCHEDULE, SCHEDULE_PINGPONG, "cooperative", NULL},
-    {ARCH_SM90A, FIELD_CLUSTER, 2, "1", NULL},
-    {ARCH_SM90A, FIELD_RING_PLACE, PLACE_SHARED, "global", NULL},
-    {ARCH_SM90A, FIELD_DRAIN_POLICY, DRAIN_LANE_PER_STAGE, "ring or per_tile", NULL},
-    {ARCH_SM90A, FIELD_DRAIN_FLUSH, FLUSH_NEVER, "owner_boundary or per_tile", NULL},
 };
 
 /* A key of another arch is passed over only where the config asks for that arch too; elsewhere it would be ignored. */
@@ -157,6 +156,31 @@ static grs_status check_registers(const struct config *config, const struct plan
         machine_of(plan->arch)->registers, plan->registers_launch, columns, plan->value[FIELD_TILE_M]);
 }
 
+#define SHIP_WARPS 2 /* that can send from shared memory: those of storer and sender */
+
+static bool uses_chunks(const struct plan *plan) {
+    return plan->shape.tp > 1 && plan->value[FIELD_RING_PLACE] == PLACE_GLOBAL;
+}
+
+/* Policies that exclude one another. The wait graph has the last word on those that do not. */
+static grs_status check_policies(const struct config *config, const struct plan *plan, grs_error *err) {
+    const int64_t *v = plan->value;
+    bool global = v[FIELD_RING_PLACE] == PLACE_GLOBAL;
+    if (global && v[FIELD_DRAIN_POLICY] == DRAIN_LANE_PER_STAGE)
+        return refuse(config, FIELD_DRAIN_POLICY, GRS_ERR_UNSUPPORTED, err,
+                      "lane_per_stage is not built yet with ring.place global; allowed: ring.place shared");
+    if (!global && v[FIELD_DRAIN_POLICY] == DRAIN_LANE_PER_STAGE && v[FIELD_RING_DEPTH] > SHIP_WARPS)
+        return refuse(config, FIELD_RING_DEPTH, GRS_ERR_UNSUPPORTED, err,
+                      "%" PRId64 " stages with a warp each are not built yet; allowed with lane_per_stage: 1 to %d",
+                      v[FIELD_RING_DEPTH], SHIP_WARPS);
+    if (global && v[FIELD_DRAIN_FLUSH] == FLUSH_NEVER)
+        return refuse(config, FIELD_DRAIN_FLUSH, GRS_ERR_PLAN, err,
+                      "never asks for %" PRId64 " stores in flight, and the sender of ring.place global has one tile in "
+                      "flight at a time; allowed: owner_boundary, per_tile, or ring.place shared",
+                      v[FIELD_RING_DEPTH]);
+    return GRS_OK;
+}
+
 static grs_status check_built(const struct config *config, const struct plan *plan, grs_error *err) {
     if (plan->arch != ARCH_SM90A)
         return error_set(err, GRS_ERR_UNSUPPORTED, "%s: arch: %s is not built yet; allowed: sm_90a", config->path,
@@ -173,7 +197,9 @@ static grs_status check_built(const struct config *config, const struct plan *pl
                         row->why ? row->why : "", row->instead);
         buf_free(&text);
     }
-    if (status == GRS_OK && plan->value[FIELD_CHUNK_COUNT] < 2)
+    if (status == GRS_OK)
+        status = check_policies(config, plan, err);
+    if (status == GRS_OK && uses_chunks(plan) && plan->value[FIELD_CHUNK_COUNT] < 2)
         status = refuse(config, FIELD_CHUNK_COUNT, GRS_ERR_PLAN, err,
                         "1 leaves no chunk to load while one is sent; allowed: 2 to %" PRId64,
                         config_fields[FIELD_CHUNK_COUNT].max);
@@ -182,23 +208,24 @@ static grs_status check_built(const struct config *config, const struct plan *pl
 
 /* ---------------------------------------------------------------- shared memory, registers, names */
 
-static void add_region(struct plan *plan, const char *name, int64_t bytes, int64_t align) {
+static void add_region(struct plan *plan, const char *name, int64_t count, int64_t each, int64_t align,
+                       const char *what) {
     struct plan_region *region = &plan->region[plan->region_count++];
-    *region = (struct plan_region){name, round_up(plan->shared_bytes, align), bytes};
-    plan->shared_bytes = region->offset + bytes;
+    *region = (struct plan_region){name, round_up(plan->shared_bytes, align), count * each, count, what};
+    plan->shared_bytes = region->offset + region->bytes;
 }
 
 /* The same map as struct Shared of templates/pipeline.cuh, which asserts that both agree. */
 static void map_shared(struct plan *plan, int64_t stages) {
     const int64_t *v = plan->value;
-    int64_t barriers = 2 * stages + 3 + 2 * v[FIELD_RING_DEPTH] + v[FIELD_CHUNK_COUNT];
+    int64_t barriers = 2 * stages + 3 * plan->tile_buffers + 2 * plan->outbox_depth + v[FIELD_CHUNK_COUNT];
     plan->region_count = 0;
     plan->shared_bytes = 0;
-    add_region(plan, "A/B stages", stages * plan->stage_bytes, 1024);
-    add_region(plan, "tile buffer", plan->tile_bytes, 1024);
-    add_region(plan, "chunks", v[FIELD_CHUNK_COUNT] * v[FIELD_CHUNK_BYTES], 1024);
-    add_region(plan, "barriers", barriers * 8, 8);
-    add_region(plan, "control", 8 + 3 * 4 + 4, 8);
+    add_region(plan, "A/B stages", stages, plan->stage_bytes, 1024, "A and B of one k-block");
+    add_region(plan, "tile buffer", plan->tile_buffers, plan->tile_bytes, 1024, "upstream's partial, then the sum in its place");
+    add_region(plan, "chunks", v[FIELD_CHUNK_COUNT], v[FIELD_CHUNK_BYTES], 1024, "outbox to peer");
+    add_region(plan, "barriers", barriers, 8, 8, "mbarrier");
+    add_region(plan, "control", 1, 8 + 4 + 4 * plan->tile_buffers, 8, "epoch, leave, actions");
     plan->shared_bytes = round_up(plan->shared_bytes, 1024);
 }
 
@@ -326,6 +353,8 @@ grs_status plan_solve(const struct config *config, enum arch arch, const struct 
     plan.group_tiles = v[FIELD_GRANULARITY] == GRANULARITY_TILE    ? 1
                        : v[FIELD_GRANULARITY] == GRANULARITY_GROUP ? (int)v[FIELD_GROUP]
                                                                    : 0;
+    plan.tile_buffers = v[FIELD_RING_PLACE] == PLACE_SHARED ? (int)v[FIELD_RING_DEPTH] : 1;
+    plan.outbox_depth = v[FIELD_RING_PLACE] == PLACE_SHARED ? 1 : (int)v[FIELD_RING_DEPTH];
     plan.raster = 8;
     plan.max_grid = v[FIELD_SMS] ? (int)v[FIELD_SMS] : PLAN_MAX_GRID;
     share_registers(&plan);

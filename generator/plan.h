@@ -17,6 +17,8 @@ struct plan_shape {
 struct plan_region { /* a piece of dynamic shared memory */
     const char *name;
     int64_t offset, bytes;
+    int64_t count;    /* equal pieces that it holds, bytes / count each */
+    const char *what; /* is in each (static text)                       */
 };
 
 enum plan_origin { ORIGIN_PLANNER = 0, ORIGIN_CONFIG };
@@ -39,6 +41,8 @@ struct plan {
     int group_tiles;                     /* tiles a bit: 1, n, or 0 for a whole segment          */
     int max_grid;                        /* largest number of CTAs a rank                        */
     int raster;                          /* tiles of M in one raster panel                       */
+    int tile_buffers;                    /* in shared memory: ring.depth with place: shared, else 1  */
+    int outbox_depth;                    /* tiles a CTA in global memory: ring.depth with place: global, else 1 */
     bool stall_hook;                     /* compile the test hook that makes a sender stand still */
     char name[128];                      /* entry name: grs_gemm_rs_n4096_k2048_tp4_128x256x64_… */
 };

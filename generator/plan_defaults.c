@@ -34,7 +34,8 @@ int64_t plan_narrow_m(const struct config *config, enum arch arch, int64_t n) {
 static int64_t stages_that_fit(const struct plan *plan) {
     const int64_t *v = plan->value;
     int64_t stage = (v[FIELD_TILE_M] + v[FIELD_TILE_N]) * v[FIELD_TILE_K] * 2;
-    int64_t rest = v[FIELD_TILE_M] * v[FIELD_TILE_N] * 2 + v[FIELD_CHUNK_BYTES] * v[FIELD_CHUNK_COUNT] + 1024;
+    int64_t buffers = v[FIELD_RING_PLACE] == PLACE_SHARED ? v[FIELD_RING_DEPTH] : 1;
+    int64_t rest = v[FIELD_TILE_M] * v[FIELD_TILE_N] * 2 * buffers + v[FIELD_CHUNK_BYTES] * v[FIELD_CHUNK_COUNT] + 1024;
     int64_t fits = (plan->shared_limit - rest) / stage;
     if (fits > 8)
         fits = 8;
@@ -61,9 +62,14 @@ void plan_defaults(const struct config *config, struct plan *plan) {
          "a burst of a whole wave may queue for the link without stopping the products");
     take(config, plan, FIELD_RING_PLACE, PLACE_GLOBAL,
          "partials that wait for the link take no shared memory from A and B");
-    take(config, plan, FIELD_CHUNK_BYTES, alone ? 1024 : 8192, alone ? "nothing is sent" : "half a panel of 128 rows");
-    take(config, plan, FIELD_CHUNK_COUNT, 2,
-         alone ? "nothing is sent" : "one comes from the outbox while one leaves for the peer");
+    if (alone || plan->value[FIELD_RING_PLACE] == PLACE_SHARED) {
+        const char *why = alone ? "nothing is sent" : "tiles leave from where they were made";
+        take(config, plan, FIELD_CHUNK_BYTES, 1024, why);
+        take(config, plan, FIELD_CHUNK_COUNT, 1, why);
+    } else {
+        take(config, plan, FIELD_CHUNK_BYTES, 8192, "half a panel of 128 rows");
+        take(config, plan, FIELD_CHUNK_COUNT, 2, "one comes from the outbox while one leaves for the peer");
+    }
     take(config, plan, FIELD_GRANULARITY, GRANULARITY_TILE, "downstream may start on each tile as it lands");
     take(config, plan, FIELD_GROUP, 1, "a bit a tile");
     take(config, plan, FIELD_DRAIN_POLICY, DRAIN_RING, "never sleeps on a store in flight");

@@ -2,8 +2,8 @@
 //
 // Every spin goes through a Watch. When a deadline passes, the first waiter of the rank writes the wait record (host-visible)
 // and raises the abort word of every rank; every other spin notices the word, sets the CTA's `leave` flag and gives up. The
-// roles made of one thread leave where they stand. The math warps must decide alike, so they never leave on their own: the
-// prefetcher tells them, with the tile (see gemm_rs_*.cuh).
+// roles made of one thread leave where they stand, but for the loader. The math warps must decide alike, so they never leave on
+// their own: the prefetcher tells them, with the tile; from then on loader and math only run A and B through.
 #pragma once
 
 #include "grs/ptx.cuh"

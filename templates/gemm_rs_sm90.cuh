@@ -3,8 +3,8 @@
 //   A, B ──load──▶ stages ──multiply──▶ accumulators ──┐
 //   upstream's partial ──prefetch──▶ tile buffer ──────┴─ add, round ─▶ tile buffer ──store──▶ D, or outbox ──send──▶ peer
 //
-// The math warps wait for operands and for the tile buffer, never for the link: between them and the peer lie `depth` tiles
-// of outbox in global memory.
+// With ring.place: global the math warps wait for operands and for the tile buffer, never for the link: between them and the
+// peer lie `ring_depth` tiles of outbox in global memory. With ring.place: shared, `ring_depth` tile buffers are all there is.
 #pragma once
 
 #include "grs/mma_sm90.cuh"
@@ -12,17 +12,28 @@
 
 namespace grs {
 
-// One warpgroup: 64 rows of each tile.
+// The stage may be filled again: tells the loader of every CTA that wrote a part of it.
+template <class C> GRS_DEVICE void release_stage(ptx::Barrier *free) {
+    if constexpr (C::cluster == 1) {
+        if (ptx::lane_index() == 0) ptx::barrier_arrive(free);
+    } else {
+        if (ptx::lane_index() < C::cluster) ptx::barrier_arrive_remote(free, ptx::lane_index());
+    }
+}
+
+// One warpgroup: 64 rows of each tile. When the launch is being left it goes on consuming A and B (see load_role), but touches
+// no tile buffer.
 template <class C> GRS_DEVICE void math_role(const Cta<C> &cta, int32_t warpgroup) {
     Watch watch = cta.watch(GRS_ROLE_MATH);
     Barriers<C> &barriers = cta.shared.barriers;
     Cursor<C::stages> cursor;
+    Cursor<C::tile_buffers> buffer;
     int32_t row = warpgroup * 64 + static_cast<int32_t>(ptx::warp_index() % 4) * 16; // of this warp, in the tile
-    bool leader = ptx::lane_index() == 0;
-    uint32_t phase = 0;
+    bool leaving = false;
 
-    for (int32_t position = cta.index; position < cta.geometry.total_tiles(); position += cta.args.grid, phase ^= 1) {
-        watch.position = position;
+    for (int32_t place = cta.index / C::cluster; place < cta.geometry.total_places();
+         place += cta.args.grid / C::cluster, buffer.advance()) {
+        watch.position = place;
         Accumulator<C::block_n> sum;
         ptx::Barrier *previous = nullptr;
         for (int32_t block = 0; block < C::k_blocks; ++block, cursor.advance()) {
@@ -36,22 +47,25 @@ template <class C> GRS_DEVICE void math_role(const Cta<C> &cta, int32_t warpgrou
                 mma::Product<C::block_n>::multiply(sum.value, a + 2 * k, b + 2 * k, block > 0 || k > 0);
             mma::warpgroup_commit();
             mma::warpgroup_wait<1>(); // the products of the block before are complete: its stage is free
-            if (previous && leader) ptx::barrier_arrive(previous);
+            if (previous) release_stage<C>(previous);
             previous = &barriers.stage_free[cursor.slot];
         }
         mma::warpgroup_wait<0>();
-        if (leader) ptx::barrier_arrive(previous);
+        release_stage<C>(previous);
 
-        watch.wait_on(&barriers.tile_ready, phase, GRS_WAIT_TILE_READY);
-        uint32_t action = ptx::load_shared(&cta.shared.action);
-        if (action == TILE_STOP) return;
+        if (leaving) continue;
+        watch.wait_on(&barriers.tile_ready[buffer.slot], buffer.phase, GRS_WAIT_TILE_READY);
+        uint32_t action = ptx::load_shared(&cta.shared.action[buffer.slot]);
+        leaving = action == TILE_LEAVE; // the same for all math warps: the prefetcher wrote it before the phase completed
+        if (leaving) continue;
+        char *tile = cta.shared.tile[buffer.slot];
         if (C::ring > 1 && action == TILE_ADD)
-            store_rows<C::block_m, C::block_n, true>(cta.shared.tile, row, sum);
+            store_rows<C::block_m, C::block_n, true>(tile, row, sum);
         else
-            store_rows<C::block_m, C::block_n, false>(cta.shared.tile, row, sum);
+            store_rows<C::block_m, C::block_n, false>(tile, row, sum);
         ptx::fence_proxy_async_shared(); // every lane: the copy engine reads what it wrote
         ptx::warp_sync();
-        if (leader) ptx::barrier_arrive(&barriers.tile_full);
+        if (ptx::lane_index() == 0) ptx::barrier_arrive(&barriers.tile_full[buffer.slot]);
     }
 }
 
@@ -59,8 +73,14 @@ template <class C> GRS_DEVICE void communicate(const Cta<C> &cta, uint32_t warp)
     if (ptx::lane_index() != 0) return;
     if (warp == GRS_ROLE_LOADER) load_role<C>(cta);
     if (warp == GRS_ROLE_PREFETCHER) prefetch_role<C>(cta);
-    if (warp == GRS_ROLE_STORER) store_role<C>(cta);
-    if (C::ring > 1 && warp == GRS_ROLE_SENDER) send_role<C>(cta);
+    if constexpr (C::place_shared) {
+        if (warp >= GRS_ROLE_STORER && warp < GRS_ROLE_STORER + C::ship_lanes)
+            ship_role<C>(cta, static_cast<int32_t>(warp) - GRS_ROLE_STORER);
+    } else {
+        if (warp == GRS_ROLE_STORER) store_role<C>(cta);
+        if constexpr (C::ring > 1)
+            if (warp == GRS_ROLE_SENDER) send_role<C>(cta);
+    }
 }
 
 template <class C> GRS_DEVICE void gemm_rs(const grs_args &args) {
@@ -80,10 +100,13 @@ template <class C> GRS_DEVICE void gemm_rs(const grs_args &args) {
         init_barriers<C>(shared.barriers);
         shared.epoch = ptx::load_acquire_gpu(&me.control->epoch);
         shared.leave = ptx::load_relaxed_sys(&me.control->abort);
-        shared.stop_after = 0x7fffffff;
     }
-    ptx::block_sync();
-    if (shared.leave != 0) return;
+    if constexpr (C::cluster == 1) {
+        ptx::block_sync();
+        if (shared.leave != 0) return;
+    } else {
+        ptx::cluster_sync(); // the others' barriers are there too; a CTA that leaves keeps serving them
+    }
 
     const Cta<C> cta{args, me, shared, Geometry<C>(args.m), block % args.grid, shared.epoch};
     if (warp < 4) {
@@ -94,7 +117,10 @@ template <class C> GRS_DEVICE void gemm_rs(const grs_args &args) {
         math_role<C>(cta, static_cast<int32_t>(warp / 4 - 1));
     }
     ptx::warp_sync();
-    ptx::block_sync();
+    if constexpr (C::cluster == 1)
+        ptx::block_sync();
+    else
+        ptx::cluster_sync(); // nobody multicasts into, or arrives in, a CTA that has ended
     if (warp == 0 && !ptx::load_shared(&shared.leave)) depart<C>(cta.geometry, args, me, cta.epoch);
 }
 

@@ -1,8 +1,11 @@
 // Shared memory of a CTA and the barriers between its roles.
 //
 //   loader ──stage_full──▶ math ──stage_free──▶ loader                     A and B, `stages` deep
-//   prefetcher ──tile_ready──▶ math ──tile_full──▶ storer ──tile_free──▶ prefetcher     one tile buffer
-//   storer ──outbox_full──▶ sender ──outbox_free──▶ storer                 `depth` tiles in global memory
+//   prefetcher ──tile_ready──▶ math ──tile_full──▶ storer ──tile_free──▶ prefetcher     `tile_buffers` tiles
+//
+// With ring.place: global there is one tile buffer, and what is to be sent takes a second way:
+//
+//   storer ──outbox_full──▶ sender ──outbox_free──▶ storer                 `ring_depth` tiles in global memory
 //   copy engine ──chunk_full──▶ sender                                     `chunk_count` pieces on their way to the peer
 #pragma once
 
@@ -15,18 +18,17 @@ namespace grs {
 enum TileAction : uint32_t {
     TILE_STORE, // the buffer is free: round the product into it
     TILE_ADD,   // the partial lies in it: add, round, store in place
-    TILE_STOP   // the launch is being left: touch nothing more
+    TILE_LEAVE  // the launch is being left: touch no buffer from here on
 };
 
 template <class C> struct Barriers {
     ptx::Barrier stage_full[C::stages], stage_free[C::stages];
-    ptx::Barrier tile_ready, tile_full, tile_free;
-    ptx::Barrier outbox_full[C::ring_depth], outbox_free[C::ring_depth];
+    ptx::Barrier tile_ready[C::tile_buffers], tile_full[C::tile_buffers], tile_free[C::tile_buffers];
+    ptx::Barrier outbox_full[C::outbox_depth], outbox_free[C::outbox_depth];
     ptx::Barrier chunk_full[C::chunk_count];
 };
 
-// The map: byte offsets from the start of dynamic shared memory. The planner computes the same offsets; `shared_bytes` and
-// `offset_*` in Config are its results, asserted here.
+// The map: byte offsets from the start of dynamic shared memory. The planner computes the same; its total is asserted here.
 template <class C> struct Shared {
     static constexpr int32_t a_bytes = C::block_m * C::block_k * 2;
     static constexpr int32_t b_bytes = C::block_n * C::block_k * 2;
@@ -34,13 +36,12 @@ template <class C> struct Shared {
     static constexpr int32_t tile_bytes = C::block_m * C::block_n * 2;
 
     alignas(1024) char stage[C::stages][stage_bytes];
-    alignas(1024) char tile[tile_bytes];
+    alignas(1024) char tile[C::tile_buffers][tile_bytes];
     alignas(1024) char chunk[C::chunk_count][C::chunk_bytes];
     Barriers<C> barriers;
     uint64_t epoch;
-    uint32_t leave;      // not 0: this CTA is to leave
-    uint32_t stop_after; // the math warps end with this tile of the CTA's sequence
-    uint32_t action;     // TileAction of the tile that tile_ready announces
+    uint32_t leave;                  // not 0: this CTA is to leave
+    uint32_t action[C::tile_buffers]; // TileAction of the tile that tile_ready announces
 
     static_assert(C::block_k == panel_columns, "tile.k: one panel of 64 columns a stage");
     static_assert(stage_bytes % 1024 == 0 && tile_bytes % 1024 == 0, "tile.m, tile.n: whole swizzle atoms");
@@ -59,12 +60,14 @@ template <int32_t size> struct Cursor {
 template <class C> GRS_DEVICE void init_barriers(Barriers<C> &barriers) {
     for (int32_t i = 0; i < C::stages; ++i) {
         ptx::barrier_init(&barriers.stage_full[i], 1);
-        ptx::barrier_init(&barriers.stage_free[i], C::math_warps);
+        ptx::barrier_init(&barriers.stage_free[i], C::stage_readers);
     }
-    ptx::barrier_init(&barriers.tile_ready, 1);
-    ptx::barrier_init(&barriers.tile_full, C::math_warps);
-    ptx::barrier_init(&barriers.tile_free, 1);
-    for (int32_t i = 0; i < C::ring_depth; ++i) {
+    for (int32_t i = 0; i < C::tile_buffers; ++i) {
+        ptx::barrier_init(&barriers.tile_ready[i], 1);
+        ptx::barrier_init(&barriers.tile_full[i], C::math_warps);
+        ptx::barrier_init(&barriers.tile_free[i], 1);
+    }
+    for (int32_t i = 0; i < C::outbox_depth; ++i) {
         ptx::barrier_init(&barriers.outbox_full[i], 1);
         ptx::barrier_init(&barriers.outbox_free[i], 1);
     }

@@ -10,6 +10,7 @@
 
 #define GRS_DEVICE __device__ __forceinline__
 #define GRS_KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads, 1)
+#define GRS_CLUSTER(ctas) __cluster_dims__(ctas, 1, 1)
 #define GRS_PARAMETER const __grid_constant__
 
 namespace grs {
@@ -26,6 +27,13 @@ GRS_DEVICE uint32_t lane_index() { return threadIdx.x % 32; }
 GRS_DEVICE char *shared_memory() {
     extern __shared__ __align__(1024) char memory[];
     return memory;
+}
+
+// This CTA's place in its cluster. Grids are multiples of the cluster, so it is also block_index() % cluster.
+GRS_DEVICE uint32_t cluster_rank() {
+    uint32_t rank;
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
 }
 
 // Address of a byte of this CTA's shared memory in the shared window: what descriptors hold.
@@ -59,6 +67,12 @@ GRS_DEVICE void named_barrier_sync(uint32_t barrier, uint32_t threads) {
     asm volatile("barrier.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
+// All threads of all CTAs of the cluster; shared memory and barriers of the others may be used after it, and no longer after
+// the one at the end.
+GRS_DEVICE void cluster_sync() {
+    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
 template <int registers> GRS_DEVICE void registers_increase() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(registers));
 }
@@ -85,6 +99,17 @@ GRS_DEVICE void fence_barrier_init() { asm volatile("fence.mbarrier_init.release
 
 GRS_DEVICE void barrier_arrive(Barrier *barrier) { // release, CTA scope
     asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+}
+
+// The same on the barrier that lies at this place in another CTA of the cluster.
+GRS_DEVICE void barrier_arrive_remote(Barrier *barrier, uint32_t cluster_rank) {
+    asm volatile("{\n"
+                 ".reg .b32 remote;\n"
+                 "mapa.shared::cluster.u32 remote, %0, %1;\n"
+                 "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n"
+                 "}" ::"r"(shared_address(barrier)),
+                 "r"(cluster_rank)
+                 : "memory");
 }
 
 // Arrives and announces `bytes` that the copy engine will bring before the phase can complete.
@@ -119,6 +144,16 @@ GRS_DEVICE void tensor_load(void *destination, const grs_tensor_map *map, Barrie
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], "
                  "[%2];" ::"r"(shared_address(destination)),
                  "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y)
+                 : "memory");
+}
+
+// The same into every CTA of the cluster whose bit is set in `ctas`, at the same place in shared memory; each one's barrier
+// at the same place as `barrier` counts the bytes.
+GRS_DEVICE void tensor_load_multicast(void *destination, const grs_tensor_map *map, Barrier *barrier, int32_t x, int32_t y,
+                                      uint16_t ctas) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+                 "[%1, {%3, %4}], [%2], %5;" ::"r"(shared_address(destination)),
+                 "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "h"(ctas)
                  : "memory");
 }
 

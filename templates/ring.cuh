@@ -2,8 +2,9 @@
 // into shared memory can be loaded by the next rank as it is. Only the rows and panels that the segment and N reach move.
 //
 //   receive   slots of this rank  -> tile buffer   (prefetcher)
-//   post      tile buffer         -> outbox        (storer)
-//   push      outbox -> chunks    -> peer's slots  (sender), then the bit
+//   place     tile buffer         -> outbox, or straight into the peer's slots (storer)
+//   push      outbox -> chunks    -> peer's slots  (sender)
+//   land      wait until what was sent lies there, then set the bit
 #pragma once
 
 #include "grs/pipeline.cuh"
@@ -42,17 +43,32 @@ GRS_DEVICE void receive(char *tile_buffer, const grs_rank_args &me, const Geomet
     }
 }
 
-// Puts a finished partial into an outbox slot. The caller commits and waits.
-template <class C> GRS_DEVICE void post(char *outbox, const char *tile_buffer, const Tile &tile) {
+// Stores a finished partial as an image: into an outbox slot or a peer's receive slot. The caller commits and waits.
+template <class C> GRS_DEVICE void place(char *image, const char *tile_buffer, const Tile &tile) {
     Extent<C> extent(tile);
     if (extent.bytes == 0) return;
     for (int32_t panel = 0; panel < extent.panels; ++panel) {
         int32_t offset = panel * panel_bytes<C::block_m>();
-        ptx::bulk_store(outbox + offset, tile_buffer + offset, extent.bytes);
+        ptx::bulk_store(image + offset, tile_buffer + offset, extent.bytes);
     }
 }
 
-// The sending end of a CTA, used by one thread: pushes outbox tiles to the peer through small pieces of shared memory. A
+// The receive slot of downstream for a tile of this rank.
+template <class C> GRS_DEVICE char *peer_slot(const grs_rank_args &me, const Geometry<C> &geometry, const Tile &tile) {
+    return slot_of<C>(me.peer_slots, geometry, tile.turn + Geometry<C>::segments_per_rank, tile.index);
+}
+
+// Stores D: the rows and columns outside it are clipped by the copy engine.
+template <class C> GRS_DEVICE void store_kept(const grs_rank_args &me, const char *tile_buffer, const Tile &tile) {
+    for (int32_t panel = 0; tile.rows > 0 && panel * panel_columns < tile.columns; ++panel)
+        ptx::tensor_store(&me.d, tile_buffer + panel * panel_bytes<C::block_m>(), tile.column + panel * panel_columns,
+                          tile.kept_row);
+}
+
+// How the bits of tiles in flight are set. IDLE never sleeps on a store: the bit is set as soon as there is nothing else to do.
+enum Drain { DRAIN_IDLE, DRAIN_PER_TILE, DRAIN_FULL };
+
+// The sending end of a CTA with ring.place: global, used by one thread: pushes outbox tiles to the peer through small pieces of shared memory. A
 // tile's bit is set when its stores have landed: at once when there is nothing else to do, otherwise while the first pieces
 // of the next tile are on their way from the outbox. So no store in flight is ever slept on, and nobody waits for a bit
 // that only a later tile would release.
@@ -65,7 +81,7 @@ template <class C> class Sender {
         Extent<C> extent(tile);
         int32_t in_panel = static_cast<int32_t>((extent.bytes + C::chunk_bytes - 1) / C::chunk_bytes);
         int32_t pieces = extent.panels * in_panel;
-        char *slot = slot_of<C>(me_.peer_slots, geometry_, tile.turn + Geometry<C>::segments_per_rank, tile.index);
+        char *slot = peer_slot<C>(me_, geometry_, tile);
 
         for (int32_t piece = 0; piece < minimum(pieces, C::chunk_count); ++piece) fetch(outbox, extent, in_panel, piece);
         if (pending_) land();
@@ -85,7 +101,7 @@ template <class C> class Sender {
         if (pieces == 0) ptx::barrier_arrive(outbox_free);
         pending_ = true;
         turn_ = tile.turn, owner_ = tile.owner, index_ = tile.index;
-        if constexpr (C::drain_per_tile) land();
+        if constexpr (C::drain == DRAIN_PER_TILE) land();
     }
 
     // Sets the bit of the tile whose stores may still be in flight.
@@ -120,6 +136,66 @@ template <class C> class Sender {
     Cursor<C::chunk_count> empty_, full_; // next chunk to fetch into, next to send
     bool pending_ = false;                // a tile sent but not signalled
     int32_t turn_ = 0, owner_ = 0, index_ = 0;
+};
+
+// All but the newest `pending` groups of this thread have landed (or been read), for a number known at run time.
+template <int most> GRS_DEVICE void wait_landed_but(int32_t pending) {
+    if constexpr (most == 0)
+        ptx::bulk_wait<0>();
+    else if (pending >= most)
+        ptx::bulk_wait<most>();
+    else
+        wait_landed_but<most - 1>(pending);
+}
+template <int most> GRS_DEVICE void wait_read_but(int32_t pending) {
+    if constexpr (most == 0)
+        ptx::bulk_wait_read<0>();
+    else if (pending >= most)
+        ptx::bulk_wait_read<most>();
+    else
+        wait_read_but<most - 1>(pending);
+}
+
+// Tiles that left their buffers but are not known to have landed, oldest first, with ring.place: shared. Each is one bulk group
+// of the calling thread and holds its tile buffer. Which tile the oldest is follows from the order, by a second walk.
+template <class C> class Flights {
+  public:
+    GRS_DEVICE Flights(Shared<C> &shared, const grs_rank_args &me, const Geometry<C> &geometry,
+                       const TileOrder<C> &order, int32_t lane)
+        : shared_(shared), me_(me), geometry_(geometry), trail_(order) {
+        skip(lane);
+    }
+    GRS_DEVICE bool any() const { return count_ > 0; }
+    GRS_DEVICE bool full() const { return count_ == capacity; }
+    GRS_DEVICE void depart() {
+        ptx::bulk_commit();
+        ++count_;
+    }
+    GRS_DEVICE void land_oldest() {
+        wait_read_but<capacity - 1>(count_ - 1);
+        ptx::barrier_arrive(&shared_.barriers.tile_free[slot_.slot]);
+        wait_landed_but<capacity - 1>(count_ - 1);
+        Tile tile = trail_.tile();
+        if (tile.distance > 0) signal_landed<C>(geometry_, me_, tile.turn, tile.owner, tile.index);
+        skip(C::ship_lanes);
+        --count_;
+    }
+    GRS_DEVICE void land_all() {
+        while (any()) land_oldest();
+    }
+
+  private:
+    static constexpr int32_t capacity = C::tile_buffers / C::ship_lanes;
+    GRS_DEVICE void skip(int32_t tiles) {
+        for (int32_t i = 0; i < tiles; ++i) trail_.next(), slot_.advance();
+    }
+
+    Shared<C> &shared_;
+    const grs_rank_args &me_;
+    Geometry<C> geometry_;
+    TileOrder<C> trail_;
+    Cursor<C::tile_buffers> slot_;
+    int32_t count_ = 0;
 };
 
 } // namespace grs

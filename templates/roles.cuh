@@ -21,125 +21,159 @@ template <class C> struct Cta {
 
     GRS_DEVICE Watch watch(grs_role role) const { return Watch(args, me, &shared.leave, epoch, role, index); }
     GRS_DEVICE TileOrder<C> order() const { return TileOrder<C>(geometry, args, me.rank, index); }
-    GRS_DEVICE int32_t position(int32_t sequence) const { return index + sequence * args.grid; }
+    GRS_DEVICE int32_t position(int32_t sequence) const { return (index + sequence * args.grid) / C::cluster; }
     GRS_DEVICE char *outbox(int32_t slot) const {
         return me.outbox + (static_cast<int64_t>(index) * C::ring_depth + slot) * Shared<C>::tile_bytes;
     }
 };
 
-// Brings the blocks of A and B, `stages` ahead of the math warps. Ends early only after the tile at which they stop.
+// Brings the blocks of A and B, `stages` ahead of the math warps. In a cluster each CTA brings its own A and a part of the B
+// that all share. The loader never leaves early: the math warps go on consuming when the launch is being left, so that the
+// CTAs of a cluster need not agree on a tile to stop at and nothing is in flight at the end.
 template <class C> GRS_DEVICE void load_role(const Cta<C> &cta) {
     Watch watch = cta.watch(GRS_ROLE_LOADER);
     Barriers<C> &barriers = cta.shared.barriers;
+    constexpr int32_t part_rows = C::block_n / C::cluster;
+    int32_t part = cta.index % C::cluster * part_rows;
     Cursor<C::stages> cursor;
     int32_t sequence = 0;
     for (TileOrder<C> order = cta.order(); order.more(); order.next(), ++sequence) {
         Tile tile = order.tile();
         watch.at(tile, cta.position(sequence));
-        for (int32_t block = 0; block < C::k_blocks; ++block) {
-            while (!watch.wait(&barriers.stage_free[cursor.slot], cursor.phase ^ 1, GRS_WAIT_STAGE_FREE)) {
-                if (sequence <= static_cast<int32_t>(ptx::load_shared(&cta.shared.stop_after))) continue;
-                for (int32_t i = 0; i < C::stages; ++i, cursor.advance()) // what is in flight must land before the CTA ends
-                    watch.wait_on(&barriers.stage_full[cursor.slot], cursor.phase ^ 1, GRS_WAIT_STAGE_FULL);
-                return;
-            }
+        for (int32_t block = 0; block < C::k_blocks; ++block, cursor.advance()) {
+            watch.wait_on(&barriers.stage_free[cursor.slot], cursor.phase ^ 1, GRS_WAIT_STAGE_FREE);
             ptx::Barrier *full = &barriers.stage_full[cursor.slot];
-            char *stage = cta.shared.stage[cursor.slot];
+            char *a = cta.shared.stage[cursor.slot], *b = a + Shared<C>::a_bytes + part * panel_row_bytes;
             ptx::barrier_arrive_expect(full, Shared<C>::stage_bytes);
-            ptx::tensor_load(stage, &cta.me.a, full, block * C::block_k, tile.row);
-            ptx::tensor_load(stage + Shared<C>::a_bytes, &cta.me.b, full, block * C::block_k, tile.column);
-            cursor.advance();
+            ptx::tensor_load(a, &cta.me.a, full, block * C::block_k, tile.row);
+            if constexpr (C::cluster == 1)
+                ptx::tensor_load(b, &cta.me.b, full, block * C::block_k, tile.column);
+            else
+                ptx::tensor_load_multicast(b, &cta.me.b, full, block * C::block_k, tile.column + part,
+                                           (1u << C::cluster) - 1);
         }
     }
 }
 
-// Makes the tile buffer ready for each tile: free, and with upstream's partial in it where there is one. Waits on every phase
-// of tile_free, also where it has nothing to load: a parity wait is fooled by a barrier two phases behind. The one role
-// that stops the math warps.
+// Makes a tile buffer ready for each tile: free, and with upstream's partial in it where there is one. Waits on every phase
+// of tile_free, also where it has nothing to load: a parity wait is fooled by a barrier two phases behind. The one role that
+// tells the math warps to leave.
 template <class C> GRS_DEVICE void prefetch_role(const Cta<C> &cta) {
     Watch watch = cta.watch(GRS_ROLE_PREFETCHER);
     Barriers<C> &barriers = cta.shared.barriers;
     Upstream<C> upstream(cta.geometry, cta.me.mask);
+    Cursor<C::tile_buffers> cursor;
     int32_t sequence = 0;
-    uint32_t phase = 0;
-    for (TileOrder<C> order = cta.order(); order.more(); order.next(), ++sequence, phase ^= 1) {
+    for (TileOrder<C> order = cta.order(); order.more(); order.next(), ++sequence, cursor.advance()) {
         Tile tile = order.tile();
         watch.at(tile, cta.position(sequence));
+        ptx::Barrier *ready = &barriers.tile_ready[cursor.slot];
+        uint32_t *action = &cta.shared.action[cursor.slot];
         bool add = tile.distance < C::ring - 1;
-        bool ready = (!add || upstream.wait_landed(watch, tile)) &&
-                     watch.wait(&barriers.tile_free, phase ^ 1, GRS_WAIT_TILE_FREE);
-        if (!ready) {
-            ptx::store_shared(&cta.shared.stop_after, static_cast<uint32_t>(sequence));
-            ptx::store_shared(&cta.shared.action, TILE_STOP);
-            ptx::barrier_arrive(&barriers.tile_ready);
+        bool go = (!add || upstream.wait_landed(watch, tile)) &&
+                  watch.wait(&barriers.tile_free[cursor.slot], cursor.phase ^ 1, GRS_WAIT_TILE_FREE);
+        if (!go) {
+            ptx::store_shared(action, TILE_LEAVE);
+            ptx::barrier_arrive(ready);
             return;
         }
-        ptx::store_shared(&cta.shared.action, add ? TILE_ADD : TILE_STORE);
+        ptx::store_shared(action, add ? TILE_ADD : TILE_STORE);
         if (add)
-            receive<C>(cta.shared.tile, cta.me, cta.geometry, tile, &barriers.tile_ready);
+            receive<C>(cta.shared.tile[cursor.slot], cta.me, cta.geometry, tile, ready);
         else
-            ptx::barrier_arrive(&barriers.tile_ready);
+            ptx::barrier_arrive(ready);
     }
 }
 
-// Moves finished tiles out of shared memory: to D at the end of the ring, else to the outbox.
+// ring.place: global. Moves finished tiles out of the one tile buffer: to D at the end of the ring, else to the outbox.
 template <class C> GRS_DEVICE void store_role(const Cta<C> &cta) {
     Watch watch = cta.watch(GRS_ROLE_STORER);
     Barriers<C> &barriers = cta.shared.barriers;
-    Cursor<C::ring_depth> cursor;
+    Cursor<C::outbox_depth> outbox;
     int32_t sequence = 0;
     uint32_t phase = 0;
     for (TileOrder<C> order = cta.order(); order.more(); order.next(), ++sequence, phase ^= 1) {
         Tile tile = order.tile();
         watch.at(tile, cta.position(sequence));
-        if (!watch.wait(&barriers.tile_full, phase, GRS_WAIT_TILE_FULL)) break;
-        if (tile.distance == 0) {
-            for (int32_t panel = 0; tile.rows > 0 && panel * panel_columns < tile.columns; ++panel)
-                ptx::tensor_store(&cta.me.d, cta.shared.tile + panel * panel_bytes<C::block_m>(),
-                                  tile.column + panel * panel_columns, tile.kept_row);
-            ptx::bulk_commit();
-            ptx::bulk_wait_read<0>();
-            ptx::barrier_arrive(&barriers.tile_free);
+        if (!watch.wait(&barriers.tile_full[0], phase, GRS_WAIT_TILE_FULL)) break;
+        bool keep = tile.distance == 0;
+        if (keep) {
+            store_kept<C>(cta.me, cta.shared.tile[0], tile);
         } else {
-            if (!watch.wait(&barriers.outbox_free[cursor.slot], cursor.phase ^ 1, GRS_WAIT_OUTBOX_FREE)) break;
-            post<C>(cta.outbox(cursor.slot), cta.shared.tile, tile);
-            ptx::bulk_commit();
-            ptx::bulk_wait_read<0>();
-            ptx::barrier_arrive(&barriers.tile_free);
-            ptx::bulk_wait<0>();                                    // landed, so that the sender may read it …
-            ptx::barrier_arrive(&barriers.outbox_full[cursor.slot]); // … after this release
-            cursor.advance();
+            if (!watch.wait(&barriers.outbox_free[outbox.slot], outbox.phase ^ 1, GRS_WAIT_OUTBOX_FREE)) break;
+            place<C>(cta.outbox(outbox.slot), cta.shared.tile[0], tile);
         }
+        ptx::bulk_commit();
+        ptx::bulk_wait_read<0>();
+        ptx::barrier_arrive(&barriers.tile_free[0]);
+        if (keep) continue;
+        ptx::bulk_wait<0>();                                    // landed, so that the sender may read it …
+        ptx::barrier_arrive(&barriers.outbox_full[outbox.slot]); // … after this release
+        outbox.advance();
     }
     ptx::bulk_wait<0>();
 }
 
-// Pushes the outbox to downstream, in order, and signals.
+// ring.place: global. Pushes the outbox to downstream, in order, and signals.
 template <class C> GRS_DEVICE void send_role(const Cta<C> &cta) {
     Watch watch = cta.watch(GRS_ROLE_SENDER);
     Barriers<C> &barriers = cta.shared.barriers;
     Sender<C> sender(cta.shared, cta.me, cta.geometry);
-    Cursor<C::ring_depth> cursor;
+    Cursor<C::outbox_depth> outbox;
     bool has_credit = false;
     int32_t sequence = 0;
     for (TileOrder<C> order = cta.order(); order.more(); order.next(), ++sequence) {
         Tile tile = order.tile();
         if (tile.distance == 0) continue;
         watch.at(tile, cta.position(sequence));
-        ptx::Barrier *full = &barriers.outbox_full[cursor.slot];
-        if (!ptx::barrier_try_wait(full, cursor.phase)) {
+        ptx::Barrier *full = &barriers.outbox_full[outbox.slot];
+        if (!ptx::barrier_try_wait(full, outbox.phase)) {
             sender.land(); // nothing to send: no bit waits for what comes next
-            if (!watch.wait(full, cursor.phase, GRS_WAIT_OUTBOX_FULL)) return;
+            if (!watch.wait(full, outbox.phase, GRS_WAIT_OUTBOX_FULL)) return;
         }
         if (!has_credit && !wait_credit(watch)) return;
         has_credit = true;
         if constexpr (C::stall_hook)
             if (!stall(watch)) break;
         ptx::fence_proxy_async(); // the outbox was written by another thread's copies
-        sender.push(watch, cta.outbox(cursor.slot), tile, &barriers.outbox_free[cursor.slot]);
-        cursor.advance();
+        sender.push(watch, cta.outbox(outbox.slot), tile, &barriers.outbox_free[outbox.slot]);
+        outbox.advance();
     }
     sender.land();
+}
+
+// ring.place: shared. Sends finished tiles from where the math warps left them, straight into the peer's slots, or stores
+// them to D. `lane` of `lanes` such threads takes every lanes-th tile: with drain.policy: lane_per_stage each tile buffer has
+// its own, so that no store waits for an older one of another buffer.
+template <class C> GRS_DEVICE void ship_role(const Cta<C> &cta, int32_t lane) {
+    Watch watch = cta.watch(lane == 0 ? GRS_ROLE_STORER : GRS_ROLE_SENDER);
+    Barriers<C> &barriers = cta.shared.barriers;
+    Flights<C> flights(cta.shared, cta.me, cta.geometry, cta.order(), lane);
+    Cursor<C::tile_buffers> cursor;
+    bool has_credit = false;
+    int32_t sequence = 0;
+    for (TileOrder<C> order = cta.order(); order.more(); order.next(), ++sequence, cursor.advance()) {
+        if (C::ship_lanes > 1 && sequence % C::ship_lanes != lane) continue;
+        Tile tile = order.tile();
+        watch.at(tile, cta.position(sequence));
+        ptx::Barrier *full = &barriers.tile_full[cursor.slot];
+        if constexpr (C::drain == DRAIN_IDLE)
+            while (flights.any() && (flights.full() || !ptx::barrier_try_wait(full, cursor.phase))) flights.land_oldest();
+        if (flights.full()) flights.land_oldest();
+        if (!watch.wait(full, cursor.phase, GRS_WAIT_TILE_FULL)) break;
+        bool keep = tile.distance == 0;
+        if (!keep && !has_credit && !wait_credit(watch)) break;
+        if (!keep) has_credit = true;
+        if constexpr (C::stall_hook)
+            if (!keep && !stall(watch)) break;
+        if (keep)
+            store_kept<C>(cta.me, cta.shared.tile[cursor.slot], tile);
+        else
+            place<C>(peer_slot<C>(cta.me, cta.geometry, tile), cta.shared.tile[cursor.slot], tile);
+        flights.depart();
+        if constexpr (C::drain == DRAIN_PER_TILE) flights.land_all();
+    }
+    flights.land_all();
 }
 
 } // namespace grs

@@ -5,6 +5,9 @@
 // it (START: nothing comes from upstream), the last q are its own (END: the sum is complete). A segment's tiles are
 // numbered j = 0 … T-1 along a raster: panels of `raster` tiles of M, M fastest inside a panel, so that neighbours in time
 // share operands in L2. Sorting all (t, j) by time gives positions p; position p belongs to CTA p mod grid.
+//
+// With clusters, "tile" in all of this is the tile of a cluster: `cluster` CTA tiles one below the other. CTA h of the cluster
+// makes part h, whose number is j * cluster + h: the number that slots and bits go by.
 #pragma once
 
 #include "grs/ptx.cuh"
@@ -19,7 +22,7 @@ struct Tile {
     int32_t turn;     // t
     int32_t owner;    // segment index
     int32_t distance; // hops still to go: ring-1 = START, 0 = END
-    int32_t index;    // j in its segment
+    int32_t index;    // number in its segment: slots and bits go by it
     int32_t row;      // first row in A
     int32_t kept_row; // first row in the owner's D
     int32_t column;   // first column of D
@@ -35,33 +38,35 @@ template <class C> struct Geometry {
 
     GRS_DEVICE explicit Geometry(int32_t rows_of_a) : m(rows_of_a), segment_rows(ceil_div(rows_of_a, C::segments)) {}
 
-    GRS_DEVICE static int32_t tiles_of_rows(int32_t rows) { return ceil_div(rows, C::block_m) * tiles_n; }
+    // Tiles of a cluster.
+    GRS_DEVICE static int32_t places_of_rows(int32_t rows) { return ceil_div(rows, C::block_m * C::cluster) * tiles_n; }
     GRS_DEVICE int32_t rows(int32_t owner) const { // computed in 64 bits: owner * c may pass 2^31 for the last owners
         int64_t left = m - static_cast<int64_t>(owner) * segment_rows;
         return left <= 0 ? 0 : left < segment_rows ? static_cast<int32_t>(left) : segment_rows;
     }
-    GRS_DEVICE int32_t tiles(int32_t owner) const { return tiles_of_rows(rows(owner)); }
+    GRS_DEVICE int32_t places(int32_t owner) const { return places_of_rows(rows(owner)); }
+    GRS_DEVICE int32_t tiles(int32_t owner) const { return places(owner) * C::cluster; }
     // Tiles of the largest segment: the stride of slots and bits between segments.
-    GRS_DEVICE int32_t max_tiles() const { return tiles_of_rows(segment_rows); }
+    GRS_DEVICE int32_t max_tiles() const { return places_of_rows(segment_rows) * C::cluster; }
     // What one rank computes: m / c full segments and one with the rest.
-    GRS_DEVICE int32_t total_tiles() const {
-        return m / segment_rows * max_tiles() + tiles_of_rows(m % segment_rows);
+    GRS_DEVICE int32_t total_places() const {
+        return m / segment_rows * places_of_rows(segment_rows) + places_of_rows(m % segment_rows);
     }
     GRS_DEVICE int32_t owner_of_turn(int32_t rank, int32_t turn) const {
         int32_t rank_of = rank + 1 + turn / segments_per_rank;
         return (rank_of >= C::ring ? rank_of - C::ring : rank_of) + turn % segments_per_rank * C::ring;
     }
-    GRS_DEVICE Tile tile(int32_t rank, int32_t turn, int32_t index) const {
+    GRS_DEVICE Tile tile(int32_t rank, int32_t turn, int32_t place, int32_t part) const {
         Tile tile;
         tile.turn = turn;
         tile.owner = owner_of_turn(rank, turn);
         tile.distance = C::ring - 1 - turn / segments_per_rank;
-        tile.index = index;
+        tile.index = place * C::cluster + part;
         int32_t rows_here = rows(tile.owner);
-        int32_t tiles_m = ceil_div(rows_here, C::block_m);
-        int32_t panel = index / (C::raster * tiles_n), within = index % (C::raster * tiles_n);
-        int32_t height = minimum(C::raster, tiles_m - panel * C::raster);
-        int32_t row = (panel * C::raster + within % height) * C::block_m;
+        int32_t places_m = ceil_div(rows_here, C::block_m * C::cluster);
+        int32_t panel = place / (C::raster * tiles_n), within = place % (C::raster * tiles_n);
+        int32_t height = minimum(C::raster, places_m - panel * C::raster);
+        int32_t row = ((panel * C::raster + within % height) * C::cluster + part) * C::block_m;
         tile.row = tile.owner * segment_rows + row;
         tile.kept_row = tile.owner / C::ring * segment_rows + row;
         tile.column = within / height * C::block_n;
@@ -71,17 +76,17 @@ template <class C> struct Geometry {
     }
 };
 
-// Walks the tiles of one CTA in order. Positions are grouped: in `segment` order a group is a segment; interleaved, a group
+// Walks the tiles of one CTA in order: those of its cluster among the clusters of the rank. Positions are grouped: in `segment` order a group is a segment; interleaved, a group
 // is wave w of turn t, and groups are sorted by (w + t * lag, t).
 template <class C> class TileOrder {
   public:
     GRS_DEVICE TileOrder(const Geometry<C> &geometry, const grs_args &args, int32_t rank, int32_t cta)
-        : geometry_(geometry), wave_(args.wave), stride_(args.grid), rank_(rank), left_(geometry.total_tiles() - cta),
-          offset_(cta) {
+        : geometry_(geometry), wave_(args.wave / C::cluster), stride_(args.grid / C::cluster), rank_(rank),
+          part_(cta % C::cluster), left_(geometry.total_places() - cta / C::cluster), offset_(cta / C::cluster) {
         settle();
     }
     GRS_DEVICE bool more() const { return left_ > 0; }
-    GRS_DEVICE Tile tile() const { return geometry_.tile(rank_, turn_, first_of_group() + offset_); }
+    GRS_DEVICE Tile tile() const { return geometry_.tile(rank_, turn_, first_of_group() + offset_, part_); }
     GRS_DEVICE void next() {
         left_ -= stride_;
         offset_ += stride_;
@@ -92,10 +97,10 @@ template <class C> class TileOrder {
     GRS_DEVICE int32_t wave_of_group() const { return key_ - turn_ * C::lag; }
     GRS_DEVICE int32_t first_of_group() const { return C::interleave ? wave_of_group() * wave_ : 0; }
     GRS_DEVICE int32_t group_size() const {
-        int32_t tiles = geometry_.tiles(geometry_.owner_of_turn(rank_, turn_));
-        if constexpr (!C::interleave) return tiles;
+        int32_t places = geometry_.places(geometry_.owner_of_turn(rank_, turn_));
+        if constexpr (!C::interleave) return places;
         if (wave_of_group() < 0) return 0;
-        return maximum(0, minimum(wave_, tiles - first_of_group()));
+        return maximum(0, minimum(wave_, places - first_of_group()));
     }
     // Moves to the group that holds the position.
     GRS_DEVICE void settle() {
@@ -107,8 +112,8 @@ template <class C> class TileOrder {
     }
 
     Geometry<C> geometry_;
-    int32_t wave_, stride_, rank_;
-    int32_t left_;            // tiles from this position to the end
+    int32_t wave_, stride_, rank_, part_;
+    int32_t left_;            // places from this position to the end
     int32_t offset_;          // of the position in its group
     int32_t turn_ = 0, key_ = 0;
 };
