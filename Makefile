@@ -160,4 +160,11 @@ $(BUILD)/tests/fuzz_%: $(BUILD)/tests/fuzz_%.o $(BUILD)/libgrs.a
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libgrs.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(STATIC_LIBS)
 
+# Libraries that stand in for NVIDIA's in tests: tests/shim_cuda.c becomes $(BUILD)/tests/shim/libcuda.so.
+SHIMS := $(patsubst tests/shim_%.c,$(BUILD)/tests/shim/lib%.so,$(wildcard tests/shim_*.c))
+$(BUILD)/tests/shim/lib%.so: tests/shim_%.c $(wildcard tests/shim_*.h)
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -D_GNU_SOURCE $(WARN) -fPIC -shared $(INCLUDES) $(CFLAGS) -o $@ $<
+$(TEST_BIN): | $(SHIMS)
+
 -include $(shell find $(BUILD) -name '*.d' -not -path '$(BUILD)/*san/*' 2>/dev/null)
