@@ -43,12 +43,10 @@ TEST_SCRIPTS := $(wildcard tests/test_*.sh tests/test_*.py)
 GPU_BIN      := $(addprefix $(BUILD)/,$(basename $(call sources,tests/gpu/test_*.c)))
 GPU_SCRIPTS  := $(wildcard tests/gpu/test_*.sh)
 FUZZ_BIN     := $(addprefix $(BUILD)/,$(basename $(call sources,tests/fuzz_*.c)))
-FORMATTED    := $(wildcard $(foreach d,include common generator cache runtime tools emulator templates tests tests/gpu bench examples,\
-                  $(d)/*.h $(d)/*.c $(d)/*.cc $(d)/*.cuh))
 
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: help deps all demo check check-gpu check-model bench bench-jit asan ubsan tsan fuzz format install uninstall clean FORCE
+.PHONY: help deps all docs demo check check-gpu check-model bench bench-jit asan ubsan tsan fuzz format install uninstall clean FORCE
 
 all: $(BUILD)/libgrs.a $(BUILD)/libgrs.so $(PROGRAMS) ## build the library and the commands into build/
 
@@ -58,11 +56,13 @@ help: ## print this list
 deps: ## install the packages of deps.txt that are missing
 	@tools/install_deps.sh
 
-demo: deps ## build, check a config, emit, compile into the cache, run and verify
+demo: ## build, check a config, emit, compile into the cache, run and verify
+	@tools/install_deps.sh build run
 	@$(MAKE) --no-print-directory all
 	@BUILD=$(BUILD) tools/demo.sh
 
-check: deps ## run every test that needs no GPU
+check: ## run every test that needs no GPU
+	@tools/install_deps.sh build check run
 	@$(MAKE) --no-print-directory check-built
 check-built: all $(TEST_BIN)
 	@BUILD=$(BUILD) tests/run.sh $(TEST_BIN) $(TEST_SCRIPTS)
@@ -91,12 +91,17 @@ sanitized: all $(TEST_BIN)
 	@BUILD=$(BUILD) tests/run.sh $(TEST_BIN)
 
 fuzz: ## run the libFuzzer programs for FUZZ_SECONDS each
+	@tools/install_deps.sh build fuzz
 	@$(MAKE) --no-print-directory CC=clang BUILD=$(BUILD)/fuzz CFLAGS="-O1 -g -fsanitize=fuzzer-no-link,address,undefined" fuzz-built
 fuzz-built: $(FUZZ_BIN)
 	@BUILD=$(BUILD) tests/run_fuzz.sh $(FUZZ_SECONDS) $(FUZZ_BIN)
 
+docs: $(BUILD)/grsgen ## write the generated documents anew
+	$(BUILD)/grsgen --schema=markdown > docs/config.md
+	$(BUILD)/grsgen --schema > docs/config.schema.json
+
 format: ## rewrite the sources with clang-format
-	clang-format -i $(FORMATTED)
+	@tools/format.sh
 
 install: all ## install below $(DESTDIR)$(PREFIX)
 	@BUILD=$(BUILD) PREFIX=$(PREFIX) VERSION=$(VERSION) SOVERSION=$(SOVERSION) tools/install.sh install
@@ -131,6 +136,10 @@ $(BUILD)/%.o: %.cc | $(BUILD)/stamp.h $(BUILD)/templates.list
 $(BUILD)/templates/embed.o: templates/embed.S $(BUILD)/templates.list $(TEMPLATES)
 	@mkdir -p $(@D)
 	$(CC) -I. -I$(BUILD) -c -o $@ $<
+
+# Templates whose arithmetic the host runs, with declarations in place of instructions.
+$(BUILD)/tests/test_schedule.o: INCLUDES += -Itests/device
+$(BUILD)/tests/test_schedule.o: CXXFLAGS += -fno-exceptions
 
 $(BUILD)/tools/grsrun_kernels.o: tools/grsrun_kernels.cu tools/grsrun_values.h
 

@@ -1,0 +1,37 @@
+# shellcheck shell=bash
+# Sourced by test scripts: reports results as the Test Anything Protocol, from the root of the repository.
+#
+#   check NAME COMMAND...   passes when the command succeeds; its output is shown when it does not
+#   skip NAME WHY
+#   finish                  at the end: prints the plan, exits 1 when a test failed
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+export LC_ALL=C.UTF-8
+BUILD=$(cd "${BUILD:-build}" && pwd)
+export BUILD
+TMP=$(mktemp -d)
+trap 'rm -rf "$TMP"' EXIT
+tap_count=0 tap_failed=0
+
+check() {
+    local name=$1
+    shift
+    tap_count=$((tap_count + 1))
+    if "$@" >"$TMP/tap-output" 2>&1; then
+        echo "ok $tap_count - $name"
+    else
+        echo "not ok $tap_count - $name"
+        sed 's/^/# /' "$TMP/tap-output" | head -n 40
+        tap_failed=$((tap_failed + 1))
+    fi
+}
+
+skip() {
+    tap_count=$((tap_count + 1))
+    echo "ok $tap_count - $1 # SKIP $2"
+}
+
+finish() {
+    echo "1..$tap_count"
+    [[ $tap_failed -eq 0 ]]
+    exit
+}
