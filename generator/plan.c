@@ -3,17 +3,14 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "common/error.h"
 #include "generator/machine.h"
 #include "generator/plan_defaults.h"
 
-#define ROLE_THREADS     128       /* one warpgroup: loader, prefetcher, storer, sender                          */
-#define ROWS_A_WARPGROUP 64        /* of a tile, by one math warpgroup: wgmma's M                                */
-#define PANEL_COLUMNS    64        /* BF16 columns in 128 bytes: the width of the widest swizzle                 */
-#define OTHER_REGISTERS  26        /* of a math thread, beside accumulators                                      */
-#define MAX_TILES        (1 << 30) /* positions are 32-bit in the kernel, and a role may look one grid past the end */
+#define ROLE_THREADS     128 /* one warpgroup: loader, prefetcher, storer, sender                          */
+#define ROWS_A_WARPGROUP 64  /* of a tile, by one math warpgroup: wgmma's M                                */
+#define OTHER_REGISTERS  26  /* of a math thread, beside accumulators                                      */
 
 static int64_t ceil_div(int64_t a, int64_t b) {
     return (a + b - 1) / b;
@@ -21,80 +18,6 @@ static int64_t ceil_div(int64_t a, int64_t b) {
 
 static int64_t round_up(int64_t a, int64_t b) {
     return ceil_div(a, b) * b;
-}
-
-/* ---------------------------------------------------------------- counts */
-
-static int64_t segment_rows(const struct plan *plan, int64_t M) {
-    return ceil_div(M, plan->segments);
-}
-
-int64_t plan_segment_rows_of(const struct plan *plan, int64_t M, int owner) {
-    int64_t c = segment_rows(plan, M), left = M - owner * c;
-    return left < 0 ? 0 : left < c ? left : c;
-}
-
-static int64_t tiles_of_rows(const struct plan *plan, int64_t rows) {
-    int64_t cluster = plan->value[FIELD_CLUSTER]; /* a cluster's tiles lie one below the other and come together */
-    return ceil_div(rows, plan->value[FIELD_TILE_M] * cluster) * cluster *
-           ceil_div(plan->shape.n, plan->value[FIELD_TILE_N]);
-}
-
-int64_t plan_segment_tiles_of(const struct plan *plan, int64_t M, int owner) {
-    return tiles_of_rows(plan, plan_segment_rows_of(plan, M, owner));
-}
-
-void plan_tiles_of(const struct plan *plan, int64_t M, struct plan_tiles *out) {
-    int64_t c = segment_rows(plan, M);
-    out->segment_rows = c;
-    out->tiles_n = ceil_div(plan->shape.n, plan->value[FIELD_TILE_N]);
-    out->max_tiles = tiles_of_rows(plan, c);
-    out->total = M / c * out->max_tiles + tiles_of_rows(plan, M % c);
-}
-
-int64_t plan_bits_of(const struct plan *plan, int64_t M) {
-    struct plan_tiles tiles;
-    plan_tiles_of(plan, M, &tiles);
-    int64_t in_segment = plan->group_tiles ? ceil_div(tiles.max_tiles, plan->group_tiles) : 1;
-    return (plan->segments - plan->segments / plan->shape.tp) * in_segment;
-}
-
-void plan_memory_of(const struct plan *plan, int64_t max_M, int grid, struct plan_memory *out) {
-    struct plan_tiles tiles;
-    int64_t received = plan->segments - plan->segments / plan->shape.tp, bits = plan_bits_of(plan, max_M);
-    plan_tiles_of(plan, max_M, &tiles);
-    memset(out, 0, sizeof *out);
-    if (plan->shape.tp > 1) {
-        out->slots = received * tiles.max_tiles * plan->tile_bytes;
-        out->mask = ceil_div(bits, 64) * 8;
-        if (plan->value[FIELD_RING_PLACE] == PLACE_GLOBAL)
-            out->outbox = (int64_t)grid * plan->outbox_depth * plan->tile_bytes;
-        out->groups = plan->group_tiles == 1 ? 0 : bits * 4;
-    }
-    out->control = (int64_t)sizeof(grs_control);
-    out->total = out->slots + out->mask + out->outbox + out->groups + out->control;
-}
-
-int64_t plan_link_bytes(const struct plan *plan, int64_t M) {
-    int64_t kept = 0; /* by rank 0, which owns the segments 0, R, 2R, ...: no rank keeps more */
-    for (int owner = 0; owner < plan->segments; owner += plan->shape.tp)
-        kept += plan_segment_rows_of(plan, M, owner);
-    return (M - kept) * plan->shape.n * 2;
-}
-
-void plan_estimate(const struct plan *plan, int64_t M, struct plan_estimate *out) {
-    const struct machine *machine = machine_of(plan->arch);
-    int64_t sms = plan->value[FIELD_SMS] ? plan->value[FIELD_SMS] : machine->sms;
-    out->flops = 2.0 * (double)M * (double)plan->shape.n * (double)plan->shape.k;
-    out->gemm_us = out->flops / (machine->tflops * 1e6 * (double)sms / machine->sms);
-    out->link_us = (double)plan_link_bytes(plan, M) / ((double)plan->value[FIELD_LINK_GBPS] * 1e3);
-    out->limit_us = out->gemm_us > out->link_us ? out->gemm_us : out->link_us;
-}
-
-void plan_boxes(const struct plan *plan, struct plan_boxes *out) {
-    int columns = (int)plan->value[FIELD_TILE_K], rows = (int)plan->value[FIELD_TILE_M];
-    *out = (struct plan_boxes){
-        .a = {columns, rows}, .b = {columns, (int)(plan->value[FIELD_TILE_N] / plan->value[FIELD_CLUSTER])}, .d = {PANEL_COLUMNS, rows}};
 }
 
 /* ---------------------------------------------------------------- refusals */
@@ -175,10 +98,22 @@ static grs_status check_policies(const struct config *config, const struct plan 
                       v[FIELD_RING_DEPTH], SHIP_WARPS);
     if (global && v[FIELD_DRAIN_FLUSH] == FLUSH_NEVER)
         return refuse(config, FIELD_DRAIN_FLUSH, GRS_ERR_PLAN, err,
-                      "never asks for %" PRId64 " stores in flight, and the sender of ring.place global has one tile in "
+                      "never asks for %" PRId64
+                      " stores in flight, and the sender of ring.place global has one tile in "
                       "flight at a time; allowed: owner_boundary, per_tile, or ring.place shared",
                       v[FIELD_RING_DEPTH]);
     return GRS_OK;
+}
+
+/* Clusters are whole: the grid of a rank is a multiple of them. */
+static grs_status check_grid(const struct config *config, const struct plan *plan, grs_error *err) {
+    int64_t cluster = plan->value[FIELD_CLUSTER], sms = plan->value[FIELD_SMS];
+    if (sms % cluster == 0)
+        return GRS_OK;
+    return refuse(config, FIELD_SMS, GRS_ERR_PLAN, err,
+                  "%" PRId64 " is no multiple of tile.cluster %" PRId64
+                  "; allowed: all or a multiple, such as %" PRId64,
+                  sms, cluster, round_up(sms, cluster));
 }
 
 static grs_status check_built(const struct config *config, const struct plan *plan, grs_error *err) {
@@ -199,6 +134,8 @@ static grs_status check_built(const struct config *config, const struct plan *pl
     }
     if (status == GRS_OK)
         status = check_policies(config, plan, err);
+    if (status == GRS_OK)
+        status = check_grid(config, plan, err);
     if (status == GRS_OK && uses_chunks(plan) && plan->value[FIELD_CHUNK_COUNT] < 2)
         status = refuse(config, FIELD_CHUNK_COUNT, GRS_ERR_PLAN, err,
                         "1 leaves no chunk to load while one is sent; allowed: 2 to %" PRId64,
@@ -222,8 +159,10 @@ static void map_shared(struct plan *plan, int64_t stages) {
     plan->region_count = 0;
     plan->shared_bytes = 0;
     add_region(plan, "A/B stages", stages, plan->stage_bytes, 1024, "A and B of one k-block");
-    add_region(plan, "tile buffer", plan->tile_buffers, plan->tile_bytes, 1024, "upstream's partial, then the sum in its place");
-    add_region(plan, "chunks", v[FIELD_CHUNK_COUNT], v[FIELD_CHUNK_BYTES], 1024, "outbox to peer");
+    add_region(plan, "tile buffer", plan->tile_buffers, plan->tile_bytes, 1024,
+               "upstream's partial, then the sum in its place");
+    add_region(plan, "chunks", v[FIELD_CHUNK_COUNT], v[FIELD_CHUNK_BYTES], 1024,
+               uses_chunks(plan) ? "outbox to peer" : "not used");
     add_region(plan, "barriers", barriers, 8, 8, "mbarrier");
     add_region(plan, "control", 1, 8 + 4 + 4 * plan->tile_buffers, 8, "epoch, leave, actions");
     plan->shared_bytes = round_up(plan->shared_bytes, 1024);
@@ -240,23 +179,31 @@ static int64_t most_stages(const struct plan *plan) {
 static grs_status check_shared(const struct config *config, const struct plan *plan, grs_error *err) {
     if (plan->shared_bytes <= plan->shared_limit)
         return GRS_OK;
-    const int64_t *v = plan->value;
-    int64_t fits = most_stages(plan);
-    if (fits >= config_fields[FIELD_STAGES_LOAD].min)
-        return refuse(config, FIELD_STAGES_LOAD, GRS_ERR_PLAN, err,
-                      "%" PRId64 " stages of %" PRId64 " bytes, a tile buffer of %" PRId64 " and %" PRId64
-                      " chunks of %" PRId64 " need %" PRId64 " bytes of shared memory; %s has %" PRId64
-                      "; allowed: at most %" PRId64 " stages",
-                      v[FIELD_STAGES_LOAD], plan->stage_bytes, plan->tile_bytes, v[FIELD_CHUNK_COUNT],
-                      v[FIELD_CHUNK_BYTES], plan->shared_bytes, config_arch_name(plan->arch), plan->shared_limit, fits);
+    const int64_t *v = plan->value, least_stages = config_fields[FIELD_STAGES_LOAD].min, fits = most_stages(plan);
     struct plan least = *plan;
-    map_shared(&least, config_fields[FIELD_STAGES_LOAD].min);
-    return refuse(config, config->is_set[FIELD_CHUNK_BYTES] ? FIELD_CHUNK_BYTES : FIELD_CHUNK_COUNT, GRS_ERR_PLAN, err,
-                  "%" PRId64 " chunks of %" PRId64 " bytes, a tile buffer of %" PRId64 " and %" PRId64
-                  " stages of %" PRId64 " need %" PRId64 " bytes of shared memory; %s has %" PRId64
-                  "; allowed: fewer or smaller chunks, or a smaller tile",
-                  v[FIELD_CHUNK_COUNT], v[FIELD_CHUNK_BYTES], plan->tile_bytes, config_fields[FIELD_STAGES_LOAD].min,
-                  plan->stage_bytes, least.shared_bytes, config_arch_name(plan->arch), plan->shared_limit);
+    if (fits < least_stages)
+        map_shared(&least, least_stages);
+    char need[320], allowed[64];
+    snprintf(need, sizeof need,
+             "%" PRId64 " stages of %" PRId64 " bytes, %d tile buffer%s of %" PRId64 " and %" PRId64
+             " chunk%s of %" PRId64 " need %" PRId64 " bytes of shared memory, %s has %" PRId64,
+             fits < least_stages ? least_stages : v[FIELD_STAGES_LOAD], plan->stage_bytes, plan->tile_buffers,
+             plan->tile_buffers == 1 ? "" : "s", plan->tile_bytes, v[FIELD_CHUNK_COUNT],
+             v[FIELD_CHUNK_COUNT] == 1 ? "" : "s", v[FIELD_CHUNK_BYTES], least.shared_bytes,
+             config_arch_name(plan->arch), plan->shared_limit);
+    if (fits >= least_stages)
+        return refuse(config, FIELD_STAGES_LOAD, GRS_ERR_PLAN, err, "%s; allowed: at most %" PRId64 " stages", need,
+                      fits);
+    enum field field = config->is_set[FIELD_CHUNK_BYTES] ? FIELD_CHUNK_BYTES : FIELD_CHUNK_COUNT;
+    snprintf(allowed, sizeof allowed, "fewer or smaller chunks, or a smaller tile");
+    if (v[FIELD_RING_PLACE] == PLACE_SHARED) {
+        int64_t over = least.shared_bytes - plan->shared_limit;
+        int64_t depth = plan->tile_buffers - ceil_div(over, plan->tile_bytes);
+        field = FIELD_RING_DEPTH;
+        snprintf(allowed, sizeof allowed, depth > 0 ? "at most %" PRId64 ", or a smaller tile" : "a smaller tile",
+                 depth);
+    }
+    return refuse(config, field, GRS_ERR_PLAN, err, "%s; allowed: %s", need, allowed);
 }
 
 /* Registers: what the launch gives every thread, and what setmaxnreg leaves to roles and math (multiples of 8). The roles
@@ -301,21 +248,13 @@ static grs_status check_shape(const struct plan_shape *s, grs_error *err) {
     return GRS_OK;
 }
 
-int64_t plan_max_m(const struct plan *plan) {
-    int64_t tiles_n = ceil_div(plan->shape.n, plan->value[FIELD_TILE_N]);
-    int64_t by_tiles = (MAX_TILES / tiles_n - plan->segments) * plan->value[FIELD_TILE_M];
-    int64_t by_rows = INT32_MAX - 2 * plan->value[FIELD_TILE_M] - plan->segments;
-    int64_t most = by_tiles < by_rows ? by_tiles : by_rows;
-    return most < 0 ? 0 : most;
-}
-
 static grs_status check_count(struct plan *plan, grs_error *err) {
     int64_t most = plan_max_m(plan);
     if (most == 0)
         return error_set(err, GRS_ERR_PLAN,
                          "N: %" PRId64
                          " columns over %d segments make more than the %d tiles that positions can number",
-                         plan->shape.n, plan->segments, MAX_TILES);
+                         plan->shape.n, plan->segments, PLAN_MAX_TILES);
     if (plan->shape.m_min > most)
         return error_set(err, GRS_ERR_PLAN,
                          "M: %" PRId64 " rows with N = %" PRId64

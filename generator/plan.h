@@ -6,6 +6,7 @@
 #include "templates/args.h"
 
 #define PLAN_MAX_REGIONS 16
+#define PLAN_MAX_TILES (1 << 30) /* positions are 32-bit in the kernel, and a role may look one grid past the end */
 #define PLAN_MAX_GRID 256 /* CTAs a rank that a plan is proved for where `sms` does not say; launches refuse more */
 
 struct plan_shape {

@@ -1,0 +1,93 @@
+/* What follows from a plan for one M: tiles, bits, memory, bytes over the link, time. */
+#include <string.h>
+
+#include "generator/machine.h"
+#include "generator/plan.h"
+
+#define PANEL_COLUMNS 64 /* BF16 columns in 128 bytes: the width of the widest swizzle */
+
+static int64_t ceil_div(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+static int64_t segment_rows(const struct plan *plan, int64_t M) {
+    return ceil_div(M, plan->segments);
+}
+
+int64_t plan_segment_rows_of(const struct plan *plan, int64_t M, int owner) {
+    int64_t c = segment_rows(plan, M), left = M - owner * c;
+    return left < 0 ? 0 : left < c ? left : c;
+}
+
+static int64_t tiles_of_rows(const struct plan *plan, int64_t rows) {
+    int64_t cluster = plan->value[FIELD_CLUSTER]; /* a cluster's tiles lie one below the other and come together */
+    return ceil_div(rows, plan->value[FIELD_TILE_M] * cluster) * cluster *
+           ceil_div(plan->shape.n, plan->value[FIELD_TILE_N]);
+}
+
+int64_t plan_segment_tiles_of(const struct plan *plan, int64_t M, int owner) {
+    return tiles_of_rows(plan, plan_segment_rows_of(plan, M, owner));
+}
+
+void plan_tiles_of(const struct plan *plan, int64_t M, struct plan_tiles *out) {
+    int64_t c = segment_rows(plan, M);
+    out->segment_rows = c;
+    out->tiles_n = ceil_div(plan->shape.n, plan->value[FIELD_TILE_N]);
+    out->max_tiles = tiles_of_rows(plan, c);
+    out->total = M / c * out->max_tiles + tiles_of_rows(plan, M % c);
+}
+
+int64_t plan_bits_of(const struct plan *plan, int64_t M) {
+    struct plan_tiles tiles;
+    plan_tiles_of(plan, M, &tiles);
+    int64_t in_segment = plan->group_tiles ? ceil_div(tiles.max_tiles, plan->group_tiles) : 1;
+    return (plan->segments - plan->segments / plan->shape.tp) * in_segment;
+}
+
+void plan_memory_of(const struct plan *plan, int64_t max_M, int grid, struct plan_memory *out) {
+    struct plan_tiles tiles;
+    int64_t received = plan->segments - plan->segments / plan->shape.tp, bits = plan_bits_of(plan, max_M);
+    plan_tiles_of(plan, max_M, &tiles);
+    memset(out, 0, sizeof *out);
+    if (plan->shape.tp > 1) {
+        out->slots = received * tiles.max_tiles * plan->tile_bytes;
+        out->mask = ceil_div(bits, 64) * 8;
+        if (plan->value[FIELD_RING_PLACE] == PLACE_GLOBAL)
+            out->outbox = (int64_t)grid * plan->outbox_depth * plan->tile_bytes;
+        out->groups = plan->group_tiles == 1 ? 0 : bits * 4;
+    }
+    out->control = (int64_t)sizeof(grs_control);
+    out->total = out->slots + out->mask + out->outbox + out->groups + out->control;
+}
+
+int64_t plan_link_bytes(const struct plan *plan, int64_t M) {
+    int64_t kept = 0; /* by rank 0, which owns the segments 0, R, 2R, ...: no rank keeps more */
+    for (int owner = 0; owner < plan->segments; owner += plan->shape.tp)
+        kept += plan_segment_rows_of(plan, M, owner);
+    return (M - kept) * plan->shape.n * 2;
+}
+
+void plan_estimate(const struct plan *plan, int64_t M, struct plan_estimate *out) {
+    const struct machine *machine = machine_of(plan->arch);
+    int64_t sms = plan->value[FIELD_SMS] ? plan->value[FIELD_SMS] : machine->sms;
+    out->flops = 2.0 * (double)M * (double)plan->shape.n * (double)plan->shape.k;
+    out->gemm_us = out->flops / (machine->tflops * 1e6 * (double)sms / machine->sms);
+    out->link_us = (double)plan_link_bytes(plan, M) / ((double)plan->value[FIELD_LINK_GBPS] * 1e3);
+    out->limit_us = out->gemm_us > out->link_us ? out->gemm_us : out->link_us;
+}
+
+void plan_boxes(const struct plan *plan, struct plan_boxes *out) {
+    int columns = (int)plan->value[FIELD_TILE_K], rows = (int)plan->value[FIELD_TILE_M];
+    *out = (struct plan_boxes){.a = {columns, rows},
+                               .b = {columns, (int)(plan->value[FIELD_TILE_N] / plan->value[FIELD_CLUSTER])},
+                               .d = {PANEL_COLUMNS, rows}};
+}
+
+int64_t plan_max_m(const struct plan *plan) {
+    int64_t tiles_n = ceil_div(plan->shape.n, plan->value[FIELD_TILE_N]);
+    int64_t cluster_m = plan->value[FIELD_TILE_M] * plan->value[FIELD_CLUSTER];
+    int64_t by_tiles = PLAN_MAX_TILES / tiles_n * plan->value[FIELD_TILE_M] - plan->segments * cluster_m;
+    int64_t by_rows = INT32_MAX - 2 * cluster_m - plan->segments;
+    int64_t most = by_tiles < by_rows ? by_tiles : by_rows;
+    return most < 0 ? 0 : most;
+}
