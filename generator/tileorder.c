@@ -36,11 +36,12 @@ int64_t tileorder_tiles(const struct tileorder *order, int turn) {
 void tileorder_raster(const struct tileorder *order, int owner, int64_t tile, int64_t *tile_m, int64_t *tile_n) {
     struct plan_tiles tiles;
     plan_tiles_of(order->plan, order->M, &tiles);
-    int64_t rows = plan_segment_tiles_of(order->plan, order->M, owner) / tiles.tiles_n;
-    int64_t raster = order->plan->raster, panel = tile / (raster * tiles.tiles_n),
-            within = tile % (raster * tiles.tiles_n);
-    int64_t height = minimum(raster, rows - panel * raster);
-    *tile_m = panel * raster + within % height;
+    int64_t cluster = order->plan->value[FIELD_CLUSTER], place = tile / cluster;
+    int64_t places_m = plan_segment_tiles_of(order->plan, order->M, owner) / tiles.tiles_n / cluster;
+    int64_t raster = order->plan->raster, panel = place / (raster * tiles.tiles_n),
+            within = place % (raster * tiles.tiles_n);
+    int64_t height = minimum(raster, places_m - panel * raster);
+    *tile_m = (panel * raster + within % height) * cluster + tile % cluster;
     *tile_n = within / height;
 }
 

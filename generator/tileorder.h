@@ -29,7 +29,9 @@ void tileorder_init(const struct plan *plan, int64_t M, int rank, int64_t wave, 
 int tileorder_owner(const struct tileorder *order, int turn);
 int64_t tileorder_tiles(const struct tileorder *order, int turn);
 
-/* Tile j of an owner, counted in tiles: panels of `raster` tiles of M, M fastest inside a panel. */
+/* Tile j of an owner, counted in tiles: panels of `raster` tiles of M, M fastest inside a panel. With clusters the CTAs'
+ * tiles j = place * cluster + h lie one below the other, and places are what the raster orders; a segment's last place may
+ * reach below it. */
 void tileorder_raster(const struct tileorder *order, int owner, int64_t tile, int64_t *tile_m, int64_t *tile_n);
 
 /* The two directions of the numbering; both in O(segments). */

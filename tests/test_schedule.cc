@@ -47,7 +47,7 @@ static int64_t minimum(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-// One tile of the kernel's against the host's (turn, j), of which it is the part that `cta` makes in its cluster.
+// One tile of the kernel's against the host's (turn, j).
 template <class C>
 static void check_tile(const grs::Geometry<C> &geometry, const struct tileorder *order, const grs::Tile &tile, int turn,
                        int64_t j, int64_t M) {
@@ -155,6 +155,8 @@ template <int ring, int per_rank> static void check_orders() {
     check_config<Config<ring, per_rank, 264, 64, 64, 2, 2, 4, 1>>();
     check_config<Config<ring, per_rank, 648, 128, 256, 8, 3, 7, 1>>();
     check_config<Config<ring, per_rank, 8, 128, 64, 1, 5, 0, 1>>();
+    check_config<Config<ring, per_rank, 264, 64, 128, 3, 0, 1, 2>>();
+    check_config<Config<ring, per_rank, 392, 64, 64, 2, 2, 4, 2>>();
 }
 
 static void one_rank(void **) {

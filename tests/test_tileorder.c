@@ -18,6 +18,7 @@ static struct plan make_plan(int ranks, int per_rank, int64_t n, int64_t tile_m,
                         .group_tiles = 1};
     plan.value[FIELD_TILE_M] = tile_m;
     plan.value[FIELD_TILE_N] = tile_n;
+    plan.value[FIELD_CLUSTER] = 1;
     plan.value[FIELD_ORDER] = lag ? ORDER_INTERLEAVE : ORDER_SEGMENT;
     plan.value[FIELD_LAG] = lag;
     return plan;
