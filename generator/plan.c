@@ -3,10 +3,12 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "common/error.h"
 #include "generator/machine.h"
 #include "generator/plan_defaults.h"
+#include "generator/waitgraph.h"
 
 #define ROLE_THREADS     128 /* one warpgroup: loader, prefetcher, storer, sender                          */
 #define ROWS_A_WARPGROUP 64  /* of a tile, by one math warpgroup: wgmma's M                                */
@@ -265,6 +267,25 @@ static grs_status check_count(struct plan *plan, grs_error *err) {
     return GRS_OK;
 }
 
+/* No rank and no CTA may wait in a circle, for any M of the class on any grid. The refusal begins with the key at fault. */
+static grs_status check_waits(const struct config *config, const struct plan *plan, grs_error *err) {
+    struct waitgraph_result result;
+    grs_status status = waitgraph_check_class(plan, &result, err);
+    if (status != GRS_ERR_PLAN || !err)
+        return status;
+    for (int f = 0; f < FIELD_COUNT; f++) {
+        size_t length = strlen(config_fields[f].key);
+        if (strncmp(result.why, config_fields[f].key, length) || result.why[length] != ':' || !config->where[f].line)
+            continue;
+        error_prepend(err, "%s:%d:%d", config->path, config->where[f].line, config->where[f].column);
+        err->line = config->where[f].line;
+        err->column = config->where[f].column;
+        return status;
+    }
+    error_prepend(err, "%s", config->path);
+    return status;
+}
+
 static void name_kernel(struct plan *plan) {
     const int64_t *v = plan->value;
     int length = snprintf(plan->name, sizeof plan->name,
@@ -299,7 +320,7 @@ grs_status plan_solve(const struct config *config, enum arch arch, const struct 
     share_registers(&plan);
     map_shared(&plan, v[FIELD_STAGES_LOAD]);
     if ((status = check_built(config, &plan, err)) != GRS_OK || (status = check_shared(config, &plan, err)) != GRS_OK ||
-        (status = check_count(&plan, err)) != GRS_OK)
+        (status = check_count(&plan, err)) != GRS_OK || (status = check_waits(config, &plan, err)) != GRS_OK)
         return status;
     name_kernel(&plan);
     *out = plan;
