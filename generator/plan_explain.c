@@ -6,27 +6,37 @@
 
 static const char *const loader_waits[] = {"stage_free: the math warps have multiplied what is in the stage", NULL};
 static const char *const prefetcher_waits[] = {"upstream's mask bit: the partial of a MIDDLE or END tile has landed",
-                                               "tile_free: the tile before has been stored", NULL};
-static const char *const prefetcher_alone_waits[] = {"tile_free: the tile before has been stored", NULL};
-static const char *const storer_waits[] = {"tile_full: the math warps have put the sum into the tile buffer",
+                                               "tile_free: what was in the tile buffer has been stored", NULL};
+static const char *const prefetcher_alone_waits[] = {"tile_free: what was in the tile buffer has been stored", NULL};
+static const char *const storer_waits[] = {"tile_full: the math warps have put the sum into a tile buffer",
                                            "outbox_free: one of ring.depth outbox tiles has been sent", NULL};
-static const char *const storer_alone_waits[] = {"tile_full: the math warps have put the sum into the tile buffer",
-                                                 NULL};
+static const char *const storer_alone_waits[] = {"tile_full: the math warps have put the sum into a tile buffer", NULL};
 static const char *const sender_waits[] = {
     "outbox_full: a tile to send", "downstream's credit, once a launch: it has left the launch before",
     "chunk_full: a chunk has come from the outbox",
     "its own stores, while the next tile's chunks come or nothing is to send: then it sets the bit", NULL};
+static const char *const shipper_waits[] = {
+    "tile_full: the math warps have put the sum into a tile buffer",
+    "downstream's credit, once a launch: it has left the launch before",
+    "its own stores, oldest first, as drain says: then it frees the buffer and sets the bit", NULL};
 static const char *const math_waits[] = {"stage_full: A and B of a k-block",
-                                         "tile_ready: the tile buffer, with the partial in it (never the link)", NULL};
+                                         "tile_ready: a tile buffer, with the partial in it", NULL};
 
 int explain_roles(const struct plan *plan, struct explain_role out[EXPLAIN_MAX_ROLES]) {
-    bool alone = plan->shape.tp == 1;
+    bool alone = plan->shape.tp == 1, shared = plan->value[FIELD_RING_PLACE] == PLACE_SHARED;
+    bool both = plan->value[FIELD_DRAIN_POLICY] == DRAIN_LANE_PER_STAGE && plan->tile_buffers > 1;
     int count = 0, few = plan->registers_producer, many = plan->registers_consumer;
     out[count++] = (struct explain_role){"loader", GRS_ROLE_LOADER, 1, few, loader_waits};
     out[count++] = (struct explain_role){"prefetcher", GRS_ROLE_PREFETCHER, 1, few,
                                          alone ? prefetcher_alone_waits : prefetcher_waits};
-    out[count++] = (struct explain_role){"storer", GRS_ROLE_STORER, 1, few, alone ? storer_alone_waits : storer_waits};
-    out[count++] = (struct explain_role){"sender", GRS_ROLE_SENDER, 1, few, alone ? NULL : sender_waits};
+    if (shared) { /* from where the math warps left the tile, by one thread or by one a buffer */
+        out[count++] = (struct explain_role){"storer", GRS_ROLE_STORER, 1, few, shipper_waits};
+        out[count++] = (struct explain_role){"storer", GRS_ROLE_SENDER, 1, few, both ? shipper_waits : NULL};
+    } else {
+        out[count++] =
+            (struct explain_role){"storer", GRS_ROLE_STORER, 1, few, alone ? storer_alone_waits : storer_waits};
+        out[count++] = (struct explain_role){"sender", GRS_ROLE_SENDER, 1, few, alone ? NULL : sender_waits};
+    }
     for (int i = 0; i < plan->consumer_warpgroups && count < EXPLAIN_MAX_ROLES; i++)
         out[count++] = (struct explain_role){"math", GRS_ROLE_MATH + MATH_WARPS * i, MATH_WARPS, many, math_waits};
     return count;

@@ -123,7 +123,7 @@ static void roles(const struct plan *plan, struct buf *out) {
         buf_printf(out, "%9d  ", role[i].registers);
         buf_free(&warps);
         if (!role[i].waits)
-            buf_puts(out, "nothing: no partial leaves this rank\n");
+            buf_puts(out, "nothing: it has no part in this plan\n");
         for (int w = 0; role[i].waits && role[i].waits[w]; w++) {
             spaces(out, w ? 33 : 0);
             buf_printf(out, "%s\n", role[i].waits[w]);
@@ -224,11 +224,11 @@ static void link_and_memory(const struct plan *plan, int64_t M, int grid, struct
             kept += plan_segment_tiles_of(plan, M, owner);
         struct plan_tiles tiles;
         plan_tiles_of(plan, M, &tiles);
-        buf_printf(out,
-                   "\nLink: rank 0 sends %" PRId64 " bytes to rank %d, as %" PRId64 " tiles of up to %" PRId64
-                   " in chunks of %" PRId64 "\n",
-                   plan_link_bytes(plan, M), plan->shape.tp - 1, tiles.total - kept, plan->tile_bytes,
-                   plan->value[FIELD_CHUNK_BYTES]);
+        buf_printf(out, "\nLink: rank 0 sends %" PRId64 " bytes to rank %d, as %" PRId64 " tiles of up to %" PRId64,
+                   plan_link_bytes(plan, M), plan->shape.tp - 1, tiles.total - kept, plan->tile_bytes);
+        if (plan->value[FIELD_RING_PLACE] == PLACE_GLOBAL)
+            buf_printf(out, " in chunks of %" PRId64, plan->value[FIELD_CHUNK_BYTES]);
+        buf_puts(out, "\n");
     }
     buf_printf(out, "\nMemory that a rank reserves: %" PRId64 " bytes\n", memory.total);
     const struct {
