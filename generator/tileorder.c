@@ -11,12 +11,13 @@ static int64_t before_wave(const struct tileorder *order, int turn, int64_t wave
 
 void tileorder_init(const struct plan *plan, int64_t M, int rank, int64_t wave, struct tileorder *out) {
     struct plan_tiles tiles;
+    int64_t cluster = plan->value[FIELD_CLUSTER];
     plan_tiles_of(plan, M, &tiles);
     *out = (struct tileorder){
         .plan = plan,
         .M = M,
         .rank = rank,
-        .wave = wave,
+        .wave = wave / cluster * cluster,
         .lag = plan->value[FIELD_ORDER] == ORDER_INTERLEAVE ? plan->value[FIELD_LAG] : 0,
         .per_rank = plan->segments / plan->shape.tp,
         .stride = tiles.max_tiles,

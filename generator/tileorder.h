@@ -5,7 +5,9 @@
  * (rank-1). Tiles of a segment are numbered j = 0 .. T-1 along a raster. Sorted by time they get positions p = 0 .. total-1:
  *   segment        by (t, j)
  *   interleave L   by (j / W + t * L, t, j), W tiles a wave; j / W + t * L is called the key
- * Position p belongs to CTA p mod G, and a CTA works through its positions in order. */
+ * Position p belongs to CTA p mod G, and a CTA works through its positions in order.
+ *
+ * The CTAs of a cluster go through their queues side by side: T, W and G are multiples of their number. */
 #ifndef GRS_GENERATOR_TILEORDER_H
 #define GRS_GENERATOR_TILEORDER_H
 
@@ -15,14 +17,14 @@ struct tileorder {
     const struct plan *plan; /* outlives the order                                  */
     int64_t M;
     int rank;
-    int64_t wave;   /* W; not used by `segment` order                                */
+    int64_t wave;   /* W, a multiple of the cluster; not used by `segment` order      */
     int64_t lag;    /* L; 0: `segment` order                                         */
     int per_rank;   /* q                                                             */
     int64_t stride; /* slots between two turns: tiles of the largest segment        */
     int64_t total;  /* positions: what one rank computes, the same on every rank     */
 };
 
-/* M >= 1, 0 <= rank < R, wave >= 1. */
+/* M >= 1, 0 <= rank < R, wave >= the CTAs of a cluster. */
 void tileorder_init(const struct plan *plan, int64_t M, int rank, int64_t wave, struct tileorder *out);
 
 /* The segment that is turn t, and its tiles (0 for owners without rows). */

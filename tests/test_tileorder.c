@@ -11,16 +11,17 @@
 #include "generator/tileorder.h"
 
 /* A plan as far as the order of tiles needs one. lag 0: segment order. */
-static struct plan make_plan(int ranks, int per_rank, int64_t n, int64_t tile_m, int64_t tile_n, int raster, int lag) {
+static struct plan make_plan(int ranks, int per_rank, int64_t n, int64_t tile_m, int64_t tile_n, int raster, int lag,
+                             int cluster) {
     struct plan plan = {.shape = {.m_min = 1, .m_max = 1 << 20, .n = n, .k = 64, .tp = ranks},
                         .segments = ranks * per_rank,
                         .raster = raster,
                         .group_tiles = 1};
     plan.value[FIELD_TILE_M] = tile_m;
     plan.value[FIELD_TILE_N] = tile_n;
-    plan.value[FIELD_CLUSTER] = 1;
     plan.value[FIELD_ORDER] = lag ? ORDER_INTERLEAVE : ORDER_SEGMENT;
     plan.value[FIELD_LAG] = lag;
+    plan.value[FIELD_CLUSTER] = cluster;
     return plan;
 }
 
@@ -39,22 +40,26 @@ static int compare(const void *left, const void *right) {
     return a->tile < b->tile ? -1 : a->tile > b->tile;
 }
 
-/* The definition, word by word: all (t, j) sorted by (floor(j / W) + t * L, t, j), or by (t, j). */
+/* The definition, word by word: all (t, j) sorted by (floor(j / W) + t * L, t, j), or by (t, j), both counted in places of a
+ * cluster. */
 static struct entry *sorted(const struct plan *plan, int64_t M, int rank, int64_t wave, int64_t *count) {
-    int ranks = plan->shape.tp, q = plan->segments / ranks;
+    int ranks = plan->shape.tp, q = plan->segments / ranks, cluster = (int)plan->value[FIELD_CLUSTER];
     int64_t rows = (M + plan->segments - 1) / plan->segments, n = 0;
     int64_t tiles_n = (plan->shape.n + plan->value[FIELD_TILE_N] - 1) / plan->value[FIELD_TILE_N];
     struct entry *entries =
-        malloc(sizeof *entries * (size_t)((M / plan->value[FIELD_TILE_M] + plan->segments) * tiles_n));
+        malloc(sizeof *entries * (size_t)((M / plan->value[FIELD_TILE_M] + 2 * plan->segments) * tiles_n));
     assert_non_null(entries);
     for (int t = 0; t < plan->segments; t++) {
         int owner_rank = (rank + 1 + t / q) % ranks, owner = owner_rank + t % q * ranks;
         int64_t kept = M - owner * rows;
         kept = kept < 0 ? 0 : kept > rows ? rows : kept;
-        int64_t tiles = (kept + plan->value[FIELD_TILE_M] - 1) / plan->value[FIELD_TILE_M] * tiles_n;
+        int64_t place_rows = plan->value[FIELD_TILE_M] * cluster;
+        int64_t tiles = (kept + place_rows - 1) / place_rows * cluster * tiles_n;
         for (int64_t j = 0; j < tiles; j++)
-            entries[n++] = (struct entry){
-                plan->value[FIELD_ORDER] == ORDER_INTERLEAVE ? j / wave + t * plan->value[FIELD_LAG] : t, t, j};
+            entries[n++] = (struct entry){plan->value[FIELD_ORDER] == ORDER_INTERLEAVE
+                                              ? j / cluster / (wave / cluster) + t * plan->value[FIELD_LAG]
+                                              : t,
+                                          t, j};
     }
     qsort(entries, (size_t)n, sizeof *entries, compare);
     *count = n;
@@ -96,8 +101,10 @@ static void matches_its_definition(void **state) {
             for (int lag = 0; lag <= 4; lag++)
                 for (size_t m = 0; m < sizeof Ms / sizeof *Ms; m++)
                     for (size_t w = 0; w < (lag ? sizeof waves / sizeof *waves : 1); w++) {
-                        struct plan plan = make_plan(ranks, per_rank, 264, 64, 128, 3, lag);
+                        struct plan plan = make_plan(ranks, per_rank, 264, 64, 128, 3, lag, 1);
                         check_order(&plan, Ms[m], waves[w]);
+                        plan.value[FIELD_CLUSTER] = 2;
+                        check_order(&plan, Ms[m], waves[w] + 1);
                     }
 }
 
@@ -106,7 +113,7 @@ static void owners_meet(void **state) {
     (void)state;
     for (int ranks = 1; ranks <= 6; ranks++)
         for (int q = 1; q <= 3; q++) {
-            struct plan plan = make_plan(ranks, q, 256, 64, 128, 2, 0);
+            struct plan plan = make_plan(ranks, q, 256, 64, 128, 2, 0, 1);
             for (int rank = 0; rank < ranks; rank++) {
                 struct tileorder here, down;
                 tileorder_init(&plan, 4000, rank, 1, &here);
@@ -119,27 +126,30 @@ static void owners_meet(void **state) {
         }
 }
 
-/* The raster visits every tile of the segment once, M fastest inside panels, the last panel lower. */
+/* The raster visits every tile of the segment once: places of a cluster, M fastest inside panels, the last panel lower. */
 static void raster_covers_a_segment(void **state) {
     (void)state;
     static const int rasters[] = {1, 2, 3, 8};
     for (size_t r = 0; r < sizeof rasters / sizeof *rasters; r++)
-        for (int64_t M = 1; M < 1500; M += 97) {
-            struct plan plan = make_plan(3, 1, 648, 64, 128, rasters[r], 0);
-            for (int owner = 0; owner < 3; owner++) {
+        for (int64_t M = 1; M < 1500; M += 97)
+            for (int cluster = 1; cluster <= 2; cluster++) {
+                struct plan plan = make_plan(3, 1, 648, 64, 128, rasters[r], 0, cluster);
                 struct tileorder order;
-                tileorder_init(&plan, M, 0, 1, &order);
-                int64_t tiles_m = (plan_segment_rows_of(&plan, M, owner) + 63) / 64, j = 0, tile_m, tile_n;
-                for (int64_t panel = 0; panel < tiles_m; panel += rasters[r])
-                    for (int64_t n = 0; n < 6; n++)
-                        for (int64_t m = panel; m < tiles_m && m < panel + rasters[r]; m++, j++) {
-                            tileorder_raster(&order, owner, j, &tile_m, &tile_n);
-                            assert_int_equal(tile_m, m);
-                            assert_int_equal(tile_n, n);
-                        }
-                assert_int_equal(j, plan_segment_tiles_of(&plan, M, owner));
+                tileorder_init(&plan, M, 0, cluster, &order);
+                for (int owner = 0; owner < 3; owner++) {
+                    int64_t places = (plan_segment_rows_of(&plan, M, owner) + 64 * cluster - 1) / (64 * cluster), j = 0;
+                    for (int64_t panel = 0; panel < places; panel += rasters[r])
+                        for (int64_t n = 0; n < 6; n++)
+                            for (int64_t m = panel; m < places && m < panel + rasters[r]; m++)
+                                for (int part = 0; part < cluster; part++, j++) {
+                                    int64_t tile_m, tile_n;
+                                    tileorder_raster(&order, owner, j, &tile_m, &tile_n);
+                                    assert_int_equal(tile_m, m * cluster + part);
+                                    assert_int_equal(tile_n, n);
+                                }
+                    assert_int_equal(j, plan_segment_tiles_of(&plan, M, owner));
+                }
             }
-        }
 }
 
 /* Slots of a receiver: dense from 0, none shared, as many as the memory that is reserved for them. */
@@ -147,11 +157,11 @@ static void slots_are_distinct(void **state) {
     (void)state;
     for (int ranks = 2; ranks <= 5; ranks++)
         for (int q = 1; q <= 2; q++) {
-            struct plan plan = make_plan(ranks, q, 264, 64, 128, 3, 0);
+            struct plan plan = make_plan(ranks, q, 264, 64, 128, 3, 0, 1 + q % 2);
             struct tileorder order;
             struct plan_memory memory;
             plan.tile_bytes = 1;
-            tileorder_init(&plan, 1000, 1, 1, &order);
+            tileorder_init(&plan, 1000, 1, 2, &order);
             plan_memory_of(&plan, 1000, 1, &memory);
             int64_t slots = (plan.segments - q) * order.stride;
             char *used = calloc(1, (size_t)slots);
