@@ -6,7 +6,7 @@
 #include "generator/plan_explain.h"
 #include "generator/waitgraph.h"
 
-#define MAP_WIDTH     56
+#define MAP_WIDTH     70
 #define MAP_LINE_STEP 16384 /* bytes that one line of the map stands for */
 
 static void spaces(struct buf *out, int64_t count) {
