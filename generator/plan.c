@@ -166,7 +166,7 @@ static void map_shared(struct plan *plan, int64_t stages) {
     add_region(plan, "chunks", v[FIELD_CHUNK_COUNT], v[FIELD_CHUNK_BYTES], 1024,
                uses_chunks(plan) ? "outbox to peer" : "not used");
     add_region(plan, "barriers", barriers, 8, 8, "mbarrier");
-    add_region(plan, "control", 1, 8 + 4 + 4 * plan->tile_buffers, 8, "epoch, leave, actions");
+    add_region(plan, "control", 1, 4 + 4 * plan->tile_buffers, 8, "leave, actions");
     plan->shared_bytes = round_up(plan->shared_bytes, 1024);
 }
 

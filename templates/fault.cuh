@@ -15,14 +15,12 @@ struct Watch {
     const grs_args &args;
     const grs_rank_args &me;
     uint32_t *leave; // shared: not 0 when this CTA is to leave
-    uint64_t epoch;
     grs_role role;
     int32_t cta;
     int32_t owner = -1, index = -1, position = -1; // of the tile in hand
 
-    GRS_DEVICE Watch(const grs_args &args, const grs_rank_args &me, uint32_t *leave, uint64_t epoch, grs_role role,
-                     int32_t cta)
-        : args(args), me(me), leave(leave), epoch(epoch), role(role), cta(cta) {}
+    GRS_DEVICE Watch(const grs_args &args, const grs_rank_args &me, uint32_t *leave, grs_role role, int32_t cta)
+        : args(args), me(me), leave(leave), role(role), cta(cta) {}
 
     GRS_DEVICE void at(const Tile &tile, int32_t tile_position) {
         owner = tile.owner;
@@ -31,6 +29,16 @@ struct Watch {
     }
 
     GRS_DEVICE bool leaving() const { return ptx::load_shared(leave) != 0; }
+
+    // The number of this launch. It changes only when every CTA has departed, so any thread may read it at any time.
+    GRS_DEVICE uint64_t epoch() const { return ptx::load_acquire_gpu(&me.control->epoch); }
+
+    // Looks at the abort word: has any rank given up?
+    GRS_DEVICE bool aborted() {
+        if (ptx::load_relaxed_sys(&me.control->abort) == 0) return false;
+        ptx::store_shared(leave, 1);
+        return true;
+    }
 
     // True once the phase of this parity has completed; false when the CTA is to leave.
     GRS_DEVICE bool wait(ptx::Barrier *barrier, uint32_t parity, grs_wait what);
@@ -47,7 +55,7 @@ struct Watch {
             record->owner = owner;
             record->tile = index;
             record->position = position;
-            record->epoch = epoch;
+            record->epoch = epoch();
             record->word = word;
             record->expected = expected;
             record->waited_ns = waited;
@@ -67,10 +75,7 @@ class Patience {
     GRS_DEVICE bool more(uint64_t word, uint64_t expected) {
         if (watch_.leaving()) return false;
         if (++looks_ % looks_between_checks != 0) return true;
-        if (ptx::load_relaxed_sys(&watch_.me.control->abort) != 0) {
-            ptx::store_shared(watch_.leave, 1);
-            return false;
-        }
+        if (watch_.aborted()) return false;
         uint64_t now = ptx::global_nanoseconds();
         if (since_ == 0) since_ = now;
         if (watch_.args.deadline_ns == 0 || now - since_ < watch_.args.deadline_ns) return true;
@@ -104,7 +109,7 @@ GRS_DEVICE void Watch::wait_on(ptx::Barrier *barrier, uint32_t parity, grs_wait 
 GRS_DEVICE bool stall(Watch &watch) {
     uint64_t here = static_cast<uint64_t>(watch.me.rank + 1) << 32 | static_cast<uint32_t>(watch.position + 1);
     while (watch.args.stall == here && !watch.leaving()) {
-        if (ptx::load_relaxed_sys(&watch.me.control->abort) != 0) ptx::store_shared(watch.leave, 1);
+        watch.aborted();
         ptx::pause(1000);
     }
     return watch.args.stall != here;

@@ -98,17 +98,14 @@ template <class C> GRS_DEVICE void gemm_rs(const grs_args &args) {
         ptx::prefetch_tensor_map(&me.a);
         ptx::prefetch_tensor_map(&me.b);
         init_barriers<C>(shared.barriers);
-        shared.epoch = ptx::load_acquire_gpu(&me.control->epoch);
-        shared.leave = ptx::load_relaxed_sys(&me.control->abort);
+        ptx::store_shared(&shared.leave, 0);
     }
-    if constexpr (C::cluster == 1) {
+    if constexpr (C::cluster == 1)
         ptx::block_sync();
-        if (shared.leave != 0) return;
-    } else {
-        ptx::cluster_sync(); // the others' barriers are there too; a CTA that leaves keeps serving them
-    }
+    else
+        ptx::cluster_sync(); // the others' barriers are there too
 
-    const Cta<C> cta{args, me, shared, Geometry<C>(args.m), block % args.grid, shared.epoch};
+    const Cta<C> cta{args, me, shared, Geometry<C>(args.m), block % args.grid};
     if (warp < 4) {
         ptx::registers_decrease<C::registers_producer>();
         communicate<C>(cta, warp);
@@ -121,7 +118,7 @@ template <class C> GRS_DEVICE void gemm_rs(const grs_args &args) {
         ptx::block_sync();
     else
         ptx::cluster_sync(); // nobody multicasts into, or arrives in, a CTA that has ended
-    if (warp == 0 && !ptx::load_shared(&shared.leave)) depart<C>(cta.geometry, args, me, cta.epoch);
+    if (warp == 0 && !ptx::load_shared(&shared.leave)) depart<C>(cta.geometry, args, me);
 }
 
 } // namespace grs

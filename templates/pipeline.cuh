@@ -39,8 +39,7 @@ template <class C> struct Shared {
     alignas(1024) char tile[C::tile_buffers][tile_bytes];
     alignas(1024) char chunk[C::chunk_count][C::chunk_bytes];
     Barriers<C> barriers;
-    uint64_t epoch;
-    uint32_t leave;                  // not 0: this CTA is to leave
+    uint32_t leave;                   // not 0: this CTA is to leave
     uint32_t action[C::tile_buffers]; // TileAction of the tile that tile_ready announces
 
     static_assert(C::block_k == panel_columns, "tile.k: one panel of 64 columns a stage");

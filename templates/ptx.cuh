@@ -101,12 +101,13 @@ GRS_DEVICE void barrier_arrive(Barrier *barrier) { // release, CTA scope
     asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
 
-// The same on the barrier that lies at this place in another CTA of the cluster.
+// Arrives on the barrier that lies at this place in another CTA of the cluster. Releases nothing beyond this CTA: enough to hand
+// back memory whose reads are complete (a release at cluster scope would cost a fence of the whole GPU).
 GRS_DEVICE void barrier_arrive_remote(Barrier *barrier, uint32_t cluster_rank) {
     asm volatile("{\n"
                  ".reg .b32 remote;\n"
                  "mapa.shared::cluster.u32 remote, %0, %1;\n"
-                 "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n"
+                 "mbarrier.arrive.release.cta.shared::cluster.b64 _, [remote];\n"
                  "}" ::"r"(shared_address(barrier)),
                  "r"(cluster_rank)
                  : "memory");

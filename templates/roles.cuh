@@ -17,9 +17,8 @@ template <class C> struct Cta {
     Shared<C> &shared;
     Geometry<C> geometry;
     int32_t index; // of this CTA among the CTAs of its rank
-    uint64_t epoch;
 
-    GRS_DEVICE Watch watch(grs_role role) const { return Watch(args, me, &shared.leave, epoch, role, index); }
+    GRS_DEVICE Watch watch(grs_role role) const { return Watch(args, me, &shared.leave, role, index); }
     GRS_DEVICE TileOrder<C> order() const { return TileOrder<C>(geometry, args, me.rank, index); }
     GRS_DEVICE int32_t position(int32_t sequence) const { return (index + sequence * args.grid) / C::cluster; }
     GRS_DEVICE char *outbox(int32_t slot) const {
@@ -62,6 +61,7 @@ template <class C> GRS_DEVICE void prefetch_role(const Cta<C> &cta) {
     Watch watch = cta.watch(GRS_ROLE_PREFETCHER);
     Barriers<C> &barriers = cta.shared.barriers;
     Upstream<C> upstream(cta.geometry, cta.me.mask);
+    watch.aborted(); // a launch after an abort does nothing
     Cursor<C::tile_buffers> cursor;
     int32_t sequence = 0;
     for (TileOrder<C> order = cta.order(); order.more(); order.next(), ++sequence, cursor.advance()) {
@@ -70,9 +70,10 @@ template <class C> GRS_DEVICE void prefetch_role(const Cta<C> &cta) {
         ptx::Barrier *ready = &barriers.tile_ready[cursor.slot];
         uint32_t *action = &cta.shared.action[cursor.slot];
         bool add = tile.distance < C::ring - 1;
-        bool go = (!add || upstream.wait_landed(watch, tile)) &&
+        bool go = !watch.leaving() && (!add || upstream.wait_landed(watch, tile)) &&
                   watch.wait(&barriers.tile_free[cursor.slot], cursor.phase ^ 1, GRS_WAIT_TILE_FREE);
-        if (!go) {
+        if (!go) { // the math warps must have seen the phase before: two ahead would look like none
+            watch.wait_on(&barriers.tile_full[cursor.slot], cursor.phase ^ 1, GRS_WAIT_TILE_FULL);
             ptx::store_shared(action, TILE_LEAVE);
             ptx::barrier_arrive(ready);
             return;
@@ -111,7 +112,6 @@ template <class C> GRS_DEVICE void store_role(const Cta<C> &cta) {
         ptx::barrier_arrive(&barriers.outbox_full[outbox.slot]); // … after this release
         outbox.advance();
     }
-    ptx::bulk_wait<0>();
 }
 
 // ring.place: global. Pushes the outbox to downstream, in order, and signals.

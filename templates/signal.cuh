@@ -87,10 +87,10 @@ GRS_DEVICE void signal_landed(const Geometry<C> &geometry, const grs_rank_args &
 
 // Waits until downstream has left the launch before this one: its slots are read, its mask is zero.
 GRS_DEVICE bool wait_credit(Watch &watch) {
-    uint64_t credit = ptx::load_acquire_sys(&watch.me.control->credit);
+    uint64_t epoch = watch.epoch(), credit = ptx::load_acquire_sys(&watch.me.control->credit);
     Patience patience(watch, GRS_WAIT_CREDIT);
-    while (credit < watch.epoch) { // `<`: downstream may already be further
-        if (!patience.more(credit, watch.epoch)) return false;
+    while (credit < epoch) { // `<`: downstream may already be further
+        if (!patience.more(credit, epoch)) return false;
         ptx::pause(32);
         credit = ptx::load_acquire_sys(&watch.me.control->credit);
     }
@@ -99,8 +99,7 @@ GRS_DEVICE bool wait_credit(Watch &watch) {
 }
 
 // One whole warp of a CTA that has finished. The last CTA of the launch clears up and tells upstream.
-template <class C> GRS_DEVICE void depart(const Geometry<C> &geometry, const grs_args &args, const grs_rank_args &me,
-                                          uint64_t epoch) {
+template <class C> GRS_DEVICE void depart(const Geometry<C> &geometry, const grs_args &args, const grs_rank_args &me) {
     uint32_t lane = ptx::lane_index(), last = static_cast<uint32_t>(args.grid) - 1, before = 0;
     if (lane == 0) before = ptx::atomic_increment_acq_rel_gpu(&me.control->departed, last);
     if (ptx::warp_broadcast(before, 0) != last) return;
@@ -109,6 +108,7 @@ template <class C> GRS_DEVICE void depart(const Geometry<C> &geometry, const grs
             ptx::store_relaxed_sys(me.mask + word, 0);
     ptx::warp_sync();
     if (lane != 0) return;
+    uint64_t epoch = ptx::load_acquire_gpu(&me.control->epoch);
     ptx::store_relaxed_sys(&me.control->epoch, epoch + 1);
     if constexpr (C::ring > 1) ptx::store_release_sys(&me.upstream->credit, epoch + 1);
 }
