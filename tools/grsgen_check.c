@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 
+#include "generator/plan_explain.h"
 #include "tools/grsgen.h"
 #include "tools/grsgen_json.h"
 
@@ -60,7 +61,10 @@ int grsgen_explain(const struct grsgen_options *options) {
     for (size_t i = 0; i < work.count; i++) {
         const struct work_item *item = &work.items[i];
         if (options->json) {
-            json_array_append_new(kernels, json_of_plan(item));
+            json_t *kernel = json_of_plan(item);
+            if (!code && !plan_explain_json(&item->plan, item->m, 0, kernel))
+                code = fail(GRSGEN_FAILED, "--explain: out of memory for %s", item->plan.name);
+            json_array_append_new(kernels, kernel);
             continue;
         }
         if (i)
