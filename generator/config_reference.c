@@ -32,7 +32,7 @@ void config_reference(struct buf *out) {
     buf_printf(out, "%d. `arch` is a list of ", CONFIG_VERSION);
     for (int a = 0; a < ARCH_COUNT; a++)
         buf_printf(out, "%s`%s`", a == 0 ? "" : a + 1 < ARCH_COUNT ? ", " : " and ", config_arch_name((enum arch)a));
-    buf_puts(out, "; left out, the arch of the GPU at hand is taken.\n\n"
+    buf_puts(out, "; left out, `$GRS_ARCH` says which, else\nthe library takes that of GPU 0, and `grsgen` sm_90a.\n\n"
                   "| key | allowed | what it is | arch |\n| --- | --- | --- | --- |\n");
     for (int f = 0; f < FIELD_COUNT; f++)
         row(out, config_fields[f].key, &config_fields[f]);

@@ -46,7 +46,7 @@ static const struct option_info infos[] = {
     {DIFF, "diff", "A B", "what differs between two configs' plans and emitted text"},
     {INIT, "init", NULL, "write a commented config for this machine to standard output"},
     {SCHEMA, "schema", "[=FORMAT]", "JSON Schema of configs for editors; markdown: the reference"},
-    {ARCH, "arch", "A[,A...]", "instead of the config's arch (default sm_90a)"},
+    {ARCH, "arch", "A[,A...]", "instead of the config's arch (default: $GRS_ARCH, else sm_90a)"},
     {SHAPE, "shape", "M,N,K,tp", "instead of the config's shapes; repeatable; works without a config"},
     {ONLY, "only", "NAME", "only the config's shapes of this name"},
     {DRY_RUN, "dry-run", NULL, "what would be compiled, and what the cache has"},

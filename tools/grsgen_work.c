@@ -88,8 +88,14 @@ int work_load(const struct grsgen_options *options, const char *config_path, str
         arch[a] = options->has_arch ? options->arch[a] : work->config->arch[a];
         any = any || arch[a];
     }
+    const char *named = getenv("GRS_ARCH");
+    enum arch usual = ARCH_SM90A;
+    if (!any && named && *named && !config_arch_parse(named, &usual)) {
+        code = fail(GRSGEN_USAGE, "GRS_ARCH: '%s' is unknown; see grsgen --help", named);
+        goto done;
+    }
     if (!any)
-        arch[ARCH_SM90A] = true;
+        arch[usual] = true;
     for (int a = 0; a < ARCH_COUNT && code != GRSGEN_FAILED; a++) {
         work->archs += arch[a];
         for (size_t s = 0; arch[a] && s < count && code != GRSGEN_FAILED; s++) {
@@ -102,6 +108,7 @@ int work_load(const struct grsgen_options *options, const char *config_path, str
     }
     if (!code && !work->shape_count && options->only)
         code = fail(GRSGEN_USAGE, "--only: no shape of %s is called '%s'", config_path, options->only);
+done:
     for (int i = 0; i < refusals.count; i++)
         free(refusals.text[i]);
     if (code)
