@@ -37,6 +37,9 @@ static bool fails(const char *name) {
     shim.call_count++;
     bool counted = shim.fail_at > 0 && (shim.fail_name == NULL || strcmp(shim.fail_name, name) == 0);
     bool failed = counted && --shim.fail_at == 0;
+    if (failed) {
+        shim.failed_name = name;
+    }
     pthread_mutex_unlock(&lock);
     return failed;
 }
@@ -156,11 +159,11 @@ CUresult cuCtxPushCurrent_v2(CUcontext context) {
 }
 
 CUresult cuCtxPopCurrent_v2(CUcontext *context) {
-    CALL(cuCtxPopCurrent);
     if (depth == 0) {
         return CUDA_ERROR_INVALID_CONTEXT;
     }
     *context = stack[--depth];
+    CALL(cuCtxPopCurrent); /* after the work, so that a failure on demand does not fill the stack */
     return CUDA_SUCCESS;
 }
 

@@ -40,6 +40,7 @@ struct shim {
     int fail_at;
     CUresult fail_with;
     const char *fail_name;
+    const char *failed_name; /* which function the last such failure was in */
 
     /* What is alive: zero again when everything was given back. */
     int live_memory, live_host, live_streams, live_modules;
