@@ -55,9 +55,15 @@ static void emit_derived(const struct plan *plan, struct buf *out) {
     constant(out, "k_blocks", (plan->shape.k + v[FIELD_TILE_K] - 1) / v[FIELD_TILE_K], NULL);
     constant(out, "threads", plan->threads, NULL);
     constant(out, "math_warps", plan->consumer_warpgroups * 4, NULL);
-    constant(out, "stage_readers", plan->consumer_warpgroups * 4 * v[FIELD_CLUSTER], "arrivals that free a stage");
-    constant(out, "registers_producer", plan->registers_producer, NULL);
-    constant(out, "registers_consumer", plan->registers_consumer, NULL);
+    if (plan->tensor_columns) {
+        constant(out, "stage_readers", 1, "arrivals that free a stage: the issuer's");
+        constant(out, "tensor_columns", plan->tensor_columns, "that hold the accumulators: a power of two");
+    } else {
+        constant(out, "stage_readers", plan->consumer_warpgroups * 4 * v[FIELD_CLUSTER], "arrivals that free a stage");
+        constant(out, "accum_stages", 0, "accumulators lie in registers");
+        constant(out, "registers_producer", plan->registers_producer, NULL);
+        constant(out, "registers_consumer", plan->registers_consumer, NULL);
+    }
     constant(out, "shared_bytes", plan->shared_bytes, "the planner's map; the template asserts that it agrees");
     flag(out, "stall_hook", plan->stall_hook, "test hook: args.stall makes a sender stand still");
 }

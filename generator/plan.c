@@ -12,6 +12,7 @@
 
 #define ROLE_THREADS     128 /* one warpgroup: loader, prefetcher, storer, sender                          */
 #define ROWS_A_WARPGROUP 64  /* of a tile, by one math warpgroup: wgmma's M                                */
+#define ISSUER_THREADS   32  /* sm_100a: the warp that issues products and owns tensor memory               */
 #define OTHER_REGISTERS  26  /* of a math thread, beside accumulators                                      */
 
 static int64_t ceil_div(int64_t a, int64_t b) {
@@ -54,6 +55,12 @@ static const struct not_built not_built[] = {
     {ARCH_SM90A, FIELD_TILE_K, 128, "64", "a box in the 128-byte swizzle is 64 columns wide"},
     {ARCH_SM90A, FIELD_TILE_M, 256, "64 or 128", "four math warpgroups and the roles are 640 threads"},
     {ARCH_SM90A, FIELD_SCHEDULE, SCHEDULE_PINGPONG, "cooperative", NULL},
+    {ARCH_SM100A, FIELD_TILE_K, 32, "64", "rows of 64 bytes need another swizzle"},
+    {ARCH_SM100A, FIELD_TILE_K, 128, "64", "a box in the 128-byte swizzle is 64 columns wide"},
+    {ARCH_SM100A, FIELD_TILE_M, 64, "128", "64 rows leave half of the lanes of tensor memory unused"},
+    {ARCH_SM100A, FIELD_TILE_M, 256, "128", "tensor memory has 128 lanes a CTA"},
+    {ARCH_SM100A, FIELD_CTA_GROUP, 2, "1", NULL},
+    {ARCH_SM100A, FIELD_CLUSTER, 2, "1", NULL},
 };
 
 /* A key of another arch is passed over only where the config asks for that arch too; elsewhere it would be ignored. */
@@ -79,6 +86,19 @@ static grs_status check_registers(const struct config *config, const struct plan
         "of an SM, %d each; allowed: at most %d columns with tile.m %" PRId64,
         plan->value[FIELD_TILE_N], accumulators + OTHER_REGISTERS, accumulators, OTHER_REGISTERS, plan->threads,
         machine_of(plan->arch)->registers, plan->registers_launch, columns, plan->value[FIELD_TILE_M]);
+}
+
+/* A column of tensor memory holds a column of an accumulator: 128 rows in FP32. */
+static grs_status check_tensor_memory(const struct config *config, const struct plan *plan, grs_error *err) {
+    const int64_t *v = plan->value;
+    if (plan->tensor_columns <= PLAN_TENSOR_COLUMNS)
+        return GRS_OK;
+    return refuse(config, FIELD_STAGES_ACCUM, GRS_ERR_PLAN, err,
+                  "%" PRId64 " accumulators of %" PRId64 " columns need %" PRId64
+                  " columns of tensor memory; %s has %d; allowed: at most %" PRId64 " with tile.n %" PRId64,
+                  v[FIELD_STAGES_ACCUM], v[FIELD_TILE_N], v[FIELD_STAGES_ACCUM] * v[FIELD_TILE_N],
+                  config_arch_name(plan->arch), PLAN_TENSOR_COLUMNS, PLAN_TENSOR_COLUMNS / v[FIELD_TILE_N],
+                  v[FIELD_TILE_N]);
 }
 
 #define SHIP_WARPS 2 /* that can send from shared memory: those of storer and sender */
@@ -119,10 +139,8 @@ static grs_status check_grid(const struct config *config, const struct plan *pla
 }
 
 static grs_status check_built(const struct config *config, const struct plan *plan, grs_error *err) {
-    if (plan->arch != ARCH_SM90A)
-        return error_set(err, GRS_ERR_UNSUPPORTED, "%s: arch: %s is not built yet; allowed: sm_90a", config->path,
-                         config_arch_name(plan->arch));
-    grs_status status = check_registers(config, plan, err);
+    grs_status status =
+        plan->tensor_columns ? check_tensor_memory(config, plan, err) : check_registers(config, plan, err);
     for (size_t i = 0; status == GRS_OK && i < sizeof not_built / sizeof *not_built; i++) {
         const struct not_built *row = &not_built[i];
         if (row->arch != plan->arch || plan->value[row->field] != row->value)
@@ -157,7 +175,9 @@ static void add_region(struct plan *plan, const char *name, int64_t count, int64
 /* The same map as struct Shared of templates/pipeline.cuh, which asserts that both agree. */
 static void map_shared(struct plan *plan, int64_t stages) {
     const int64_t *v = plan->value;
-    int64_t barriers = 2 * stages + 3 * plan->tile_buffers + 2 * plan->outbox_depth + v[FIELD_CHUNK_COUNT];
+    int64_t accumulators = plan->tensor_columns ? v[FIELD_STAGES_ACCUM] : 0;
+    int64_t barriers =
+        2 * accumulators + 2 * stages + 3 * plan->tile_buffers + 2 * plan->outbox_depth + v[FIELD_CHUNK_COUNT];
     plan->region_count = 0;
     plan->shared_bytes = 0;
     add_region(plan, "A/B stages", stages, plan->stage_bytes, 1024, "A and B of one k-block");
@@ -166,7 +186,7 @@ static void map_shared(struct plan *plan, int64_t stages) {
     add_region(plan, "chunks", v[FIELD_CHUNK_COUNT], v[FIELD_CHUNK_BYTES], 1024,
                uses_chunks(plan) ? "outbox to peer" : "not used");
     add_region(plan, "barriers", barriers, 8, 8, "mbarrier");
-    add_region(plan, "control", 1, 4 + 4 * plan->tile_buffers, 8, "leave, actions");
+    add_region(plan, "control", 1, 4 + 4 * plan->tile_buffers + 4, 8, "leave, actions, accumulators");
     plan->shared_bytes = round_up(plan->shared_bytes, 1024);
 }
 
@@ -217,6 +237,9 @@ static void share_registers(struct plan *plan) {
     plan->registers_launch = machine->registers / plan->threads / 8 * 8;
     if (plan->registers_launch > most)
         plan->registers_launch = most;
+    plan->registers_producer = plan->registers_consumer = plan->registers_launch;
+    if (plan->tensor_columns) /* no accumulators in registers: every role has more than it needs */
+        return;
     plan->registers_producer = 64;
     plan->registers_consumer =
         (plan->registers_launch * plan->threads - plan->registers_producer * ROLE_THREADS) / math / 8 * 8;
@@ -286,6 +309,20 @@ static grs_status check_waits(const struct config *config, const struct plan *pl
     return status;
 }
 
+/* A math warpgroup has 64 rows of the tile, or, reading all lanes of tensor memory, half of its columns. */
+static void assign_warps(struct plan *plan) {
+    int64_t columns = plan->value[FIELD_TILE_N];
+    if (plan->arch == ARCH_SM100A) {
+        plan->consumer_warpgroups = columns > 64 ? 2 : 1;
+        plan->threads = ROLE_THREADS + 128 * plan->consumer_warpgroups + ISSUER_THREADS;
+        for (plan->tensor_columns = 32; plan->tensor_columns < columns * plan->value[FIELD_STAGES_ACCUM];)
+            plan->tensor_columns *= 2;
+    } else {
+        plan->consumer_warpgroups = (int)(plan->value[FIELD_TILE_M] / ROWS_A_WARPGROUP);
+        plan->threads = ROLE_THREADS + 128 * plan->consumer_warpgroups;
+    }
+}
+
 static void name_kernel(struct plan *plan) {
     const int64_t *v = plan->value;
     int length = snprintf(plan->name, sizeof plan->name,
@@ -306,8 +343,7 @@ grs_status plan_solve(const struct config *config, enum arch arch, const struct 
     plan_defaults(config, &plan);
 
     const int64_t *v = plan.value;
-    plan.consumer_warpgroups = (int)(v[FIELD_TILE_M] / ROWS_A_WARPGROUP);
-    plan.threads = ROLE_THREADS + 128 * plan.consumer_warpgroups;
+    assign_warps(&plan);
     plan.tile_bytes = v[FIELD_TILE_M] * v[FIELD_TILE_N] * 2;
     plan.stage_bytes = (v[FIELD_TILE_M] + v[FIELD_TILE_N]) * v[FIELD_TILE_K] * 2;
     plan.group_tiles = v[FIELD_GRANULARITY] == GRANULARITY_TILE    ? 1

@@ -7,6 +7,7 @@
 
 #define PLAN_MAX_REGIONS 16
 #define PLAN_MAX_TILES (1 << 30) /* positions are 32-bit in the kernel, and a role may look one grid past the end */
+#define PLAN_TENSOR_COLUMNS 512 /* of tensor memory, a CTA: 128 lanes x 512 columns of 32 bits */
 #define PLAN_MAX_GRID 256 /* CTAs a rank that a plan is proved for where `sms` does not say; launches refuse more */
 
 struct plan_shape {
@@ -39,6 +40,7 @@ struct plan {
     int64_t shared_bytes, shared_limit;
     int64_t tile_bytes;                  /* of one partial                                       */
     int64_t stage_bytes;                 /* of A and B in one stage                              */
+    int tensor_columns;                  /* of tensor memory, a power of two; 0: accumulators in registers */
     int group_tiles;                     /* tiles a bit: 1, n, or 0 for a whole segment          */
     int max_grid;                        /* largest number of CTAs a rank                        */
     int raster;                          /* tiles of M in one raster panel                       */

@@ -42,13 +42,19 @@ static int64_t stages_that_fit(const struct plan *plan) {
     return fits < 2 ? 2 : fits;
 }
 
+static int64_t accumulators_that_fit(const struct plan *plan) {
+    int64_t fits = PLAN_TENSOR_COLUMNS / plan->value[FIELD_TILE_N];
+    return fits > 4 ? 4 : fits;
+}
+
 void plan_defaults(const struct config *config, struct plan *plan) {
     bool narrow = plan->shape.m_max <= plan_narrow_m(config, plan->arch, plan->shape.n);
     bool alone = plan->shape.tp == 1;
 
     take(config, plan, FIELD_SMS, 0, "the rank has the GPU to itself, or its share of it");
     take(config, plan, FIELD_LINK_GBPS, machine_of(plan->arch)->link_gbps, "measured for bulk stores from all SMs");
-    take(config, plan, FIELD_TILE_M, WIDE_M, "two math warpgroups of 64 rows share B");
+    take(config, plan, FIELD_TILE_M, WIDE_M,
+         plan->arch == ARCH_SM100A ? "a row in each lane of tensor memory" : "two math warpgroups of 64 rows share B");
     if (narrow)
         take(config, plan, FIELD_TILE_N, 128, "tiles of 256 columns would not fill the SMs once at this M");
     else
@@ -57,7 +63,7 @@ void plan_defaults(const struct config *config, struct plan *plan) {
     take(config, plan, FIELD_SCHEDULE, SCHEDULE_COOPERATIVE, "the tile with most reuse");
     take(config, plan, FIELD_CLUSTER, 1, "no multicast: grids of any size");
     take(config, plan, FIELD_CTA_GROUP, 1, "one CTA a tile");
-    take(config, plan, FIELD_STAGES_ACCUM, 1, "one accumulator a tile");
+    take(config, plan, FIELD_STAGES_ACCUM, accumulators_that_fit(plan), "as many as tensor memory holds, up to four");
     take(config, plan, FIELD_RING_DEPTH, 4,
          "a burst of a whole wave may queue for the link without stopping the products");
     take(config, plan, FIELD_RING_PLACE, PLACE_GLOBAL,

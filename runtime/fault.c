@@ -4,7 +4,7 @@
 
 #include "generator/tileorder.h"
 
-static const char *const roles[GRS_ROLE_COUNT] = {"loader", "prefetcher", "storer", "sender", "math warp"};
+static const char *const roles[GRS_ROLE_COUNT] = {"loader", "prefetcher", "storer", "sender", "math warp", "issuer"};
 
 enum word_kind { WORD_PHASE, WORD_BITS, WORD_COUNT };
 
@@ -24,6 +24,8 @@ static const struct {
     [GRS_WAIT_OUTBOX_FULL] = {"a tile to send", 0, WORD_PHASE},
     [GRS_WAIT_CREDIT] = {"a credit", -1, WORD_COUNT},
     [GRS_WAIT_CHUNK] = {"a chunk of the outbox", 0, WORD_PHASE},
+    [GRS_WAIT_ACCUM_FREE] = {"a free accumulator (the math warps still read every one)", 0, WORD_PHASE},
+    [GRS_WAIT_ACCUM_FULL] = {"the products of the tile", 0, WORD_PHASE},
 };
 
 bool fault_complete(const grs_wait_record *record) {

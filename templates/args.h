@@ -40,6 +40,7 @@ enum grs_role {
     GRS_ROLE_STORER,
     GRS_ROLE_SENDER,
     GRS_ROLE_MATH,
+    GRS_ROLE_ISSUER, // sm_100a: issues the products whose accumulators the math warps read
     GRS_ROLE_COUNT
 };
 
@@ -56,6 +57,8 @@ enum grs_wait {
     GRS_WAIT_OUTBOX_FULL,   // sender: nothing to send
     GRS_WAIT_CREDIT,        // sender: downstream has not left the launch before
     GRS_WAIT_CHUNK,         // sender: a chunk has not arrived from the outbox
+    GRS_WAIT_ACCUM_FREE,    // issuer: the math warps still read every accumulator
+    GRS_WAIT_ACCUM_FULL,    // math: the products are not complete
     GRS_WAIT_COUNT
 };
 

@@ -69,20 +69,6 @@ template <class C> GRS_DEVICE void math_role(const Cta<C> &cta, int32_t warpgrou
     }
 }
 
-template <class C> GRS_DEVICE void communicate(const Cta<C> &cta, uint32_t warp) {
-    if (ptx::lane_index() != 0) return;
-    if (warp == GRS_ROLE_LOADER) load_role<C>(cta);
-    if (warp == GRS_ROLE_PREFETCHER) prefetch_role<C>(cta);
-    if constexpr (C::place_shared) {
-        if (warp >= GRS_ROLE_STORER && warp < GRS_ROLE_STORER + C::ship_lanes)
-            ship_role<C>(cta, static_cast<int32_t>(warp) - GRS_ROLE_STORER);
-    } else {
-        if (warp == GRS_ROLE_STORER) store_role<C>(cta);
-        if constexpr (C::ring > 1)
-            if (warp == GRS_ROLE_SENDER) send_role<C>(cta);
-    }
-}
-
 template <class C> GRS_DEVICE void gemm_rs(const grs_args &args) {
     static_assert(C::threads == 128 + 32 * C::math_warps, "threads: one warpgroup of roles, the rest math");
     static_assert(sizeof(Shared<C>) == C::shared_bytes, "shared memory: the planner's map and the kernel's differ");
@@ -94,12 +80,7 @@ template <class C> GRS_DEVICE void gemm_rs(const grs_args &args) {
     const grs_rank_args &me = args.rank[block / args.grid];
     uint32_t warp = ptx::warp_index();
 
-    if (warp == 0 && ptx::lane_index() == 0) {
-        ptx::prefetch_tensor_map(&me.a);
-        ptx::prefetch_tensor_map(&me.b);
-        init_barriers<C>(shared.barriers);
-        ptx::store_shared(&shared.leave, 0);
-    }
+    if (warp == 0 && ptx::lane_index() == 0) set_up<C>(shared, me);
     if constexpr (C::cluster == 1)
         ptx::block_sync();
     else

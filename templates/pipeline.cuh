@@ -7,6 +7,10 @@
 //
 //   storer ──outbox_full──▶ sender ──outbox_free──▶ storer                 `ring_depth` tiles in global memory
 //   copy engine ──chunk_full──▶ sender                                     `chunk_count` pieces on their way to the peer
+//
+// Where accumulators lie in tensor memory, an issuer stands between the stages and the math warps:
+//
+//   loader ──stage_full──▶ issuer ──stage_free──▶ loader,  issuer ──accum_full──▶ math ──accum_free──▶ issuer
 #pragma once
 
 #include "grs/ptx.cuh"
@@ -21,7 +25,13 @@ enum TileAction : uint32_t {
     TILE_LEAVE  // the launch is being left: touch no buffer from here on
 };
 
-template <class C> struct Barriers {
+// `count` accumulators in tensor memory; 0: they lie in registers, and the math warps issue their own products.
+template <int32_t count> struct AccumBarriers {
+    ptx::Barrier accum_full[count], accum_free[count];
+};
+template <> struct AccumBarriers<0> {};
+
+template <class C> struct Barriers : AccumBarriers<C::accum_stages> {
     ptx::Barrier stage_full[C::stages], stage_free[C::stages];
     ptx::Barrier tile_ready[C::tile_buffers], tile_full[C::tile_buffers], tile_free[C::tile_buffers];
     ptx::Barrier outbox_full[C::outbox_depth], outbox_free[C::outbox_depth];
@@ -41,6 +51,7 @@ template <class C> struct Shared {
     Barriers<C> barriers;
     uint32_t leave;                   // not 0: this CTA is to leave
     uint32_t action[C::tile_buffers]; // TileAction of the tile that tile_ready announces
+    uint32_t accumulators;           // address of the first in tensor memory, where there is one
 
     static_assert(C::block_k == panel_columns, "tile.k: one panel of 64 columns a stage");
     static_assert(stage_bytes % 1024 == 0 && tile_bytes % 1024 == 0, "tile.m, tile.n: whole swizzle atoms");
@@ -61,6 +72,11 @@ template <class C> GRS_DEVICE void init_barriers(Barriers<C> &barriers) {
         ptx::barrier_init(&barriers.stage_full[i], 1);
         ptx::barrier_init(&barriers.stage_free[i], C::stage_readers);
     }
+    if constexpr (C::accum_stages > 0)
+        for (int32_t i = 0; i < C::accum_stages; ++i) {
+            ptx::barrier_init(&barriers.accum_full[i], 1);
+            ptx::barrier_init(&barriers.accum_free[i], C::math_warps);
+        }
     for (int32_t i = 0; i < C::tile_buffers; ++i) {
         ptx::barrier_init(&barriers.tile_ready[i], 1);
         ptx::barrier_init(&barriers.tile_full[i], C::math_warps);

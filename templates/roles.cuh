@@ -176,4 +176,27 @@ template <class C> GRS_DEVICE void ship_role(const Cta<C> &cta, int32_t lane) {
     flights.land_all();
 }
 
+// One thread, before any role starts.
+template <class C> GRS_DEVICE void set_up(Shared<C> &shared, const grs_rank_args &me) {
+    ptx::prefetch_tensor_map(&me.a);
+    ptx::prefetch_tensor_map(&me.b);
+    init_barriers<C>(shared.barriers);
+    ptx::store_shared(&shared.leave, 0);
+}
+
+// The first four warps.
+template <class C> GRS_DEVICE void communicate(const Cta<C> &cta, uint32_t warp) {
+    if (ptx::lane_index() != 0) return;
+    if (warp == GRS_ROLE_LOADER) load_role<C>(cta);
+    if (warp == GRS_ROLE_PREFETCHER) prefetch_role<C>(cta);
+    if constexpr (C::place_shared) {
+        if (warp >= GRS_ROLE_STORER && warp < GRS_ROLE_STORER + C::ship_lanes)
+            ship_role<C>(cta, static_cast<int32_t>(warp) - GRS_ROLE_STORER);
+    } else {
+        if (warp == GRS_ROLE_STORER) store_role<C>(cta);
+        if constexpr (C::ring > 1)
+            if (warp == GRS_ROLE_SENDER) send_role<C>(cta);
+    }
+}
+
 } // namespace grs
