@@ -8,6 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 export LC_ALL=C.UTF-8
 BUILD=$(cd "${BUILD:-build}" && pwd)
 export BUILD
+unset MAKEFLAGS MFLAGS MAKELEVEL # of the make that may run this
 TMP=$(mktemp -d)
 trap 'rm -rf "$TMP"' EXIT
 tap_count=0 tap_failed=0
