@@ -299,7 +299,7 @@ static grs_status judge(struct bench *bench, struct bench_row rows[BENCH_ROWS], 
     }
     *correct = verdict.mismatches == 0 && verify_statistics(&bench->shape, VALUES_RANDOM, &verdict);
     if (!*correct) {
-        buf_printf(notes, "%" PRIu64 " mismatches, rel_err %.3g (at most %.3g), metric %.3g (below %.3g)\n",
+        buf_printf(notes, "mismatches: %" PRIu64 ", rel_err %.3g (at most %.3g), metric %.3g (below %.3g)\n",
                    verdict.mismatches, rows[0].rel_err, values_rel_err_limit(bench->shape.tp), rows[0].metric,
                    VALUES_METRIC_LIMIT);
     }

@@ -183,9 +183,15 @@ grs_status reference_describe(const struct reference *reference, const struct op
                "rank %d: %" PRIu64 " of %" PRId64 " elements are wrong, %" PRIu64
                " of them never written; the first at row "
                "%" PRId64 " (row %" PRId64 " of A), column %" PRId64 ", owner %d, tile %" PRId64 " (%" PRId64
-               " down, %" PRId64 " across): got %.9g (0x%04x), wanted %.9g",
+               " down, %" PRId64 " across): got ",
                owner, verdict->mismatches, rows * n, verdict->unwritten, row, first + row, column, owner,
-               tile_number(plan, m, owner, tile_m, tile_n), tile_m, tile_n, values_from_bf16(word), word, want);
+               tile_number(plan, m, owner, tile_m, tile_n), tile_m, tile_n);
+    float got = values_from_bf16(word);
+    if (isnan(got)) {
+        buf_printf(out, "NaN (0x%04x), wanted %.9g", word, want);
+    } else {
+        buf_printf(out, "%.9g (0x%04x), wanted %.9g", got, word, want);
+    }
     if (reference->mode == VALUES_RANDOM) {
         buf_printf(out, " within %.3g", bound);
     }

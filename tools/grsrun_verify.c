@@ -101,10 +101,10 @@ static grs_status one_launch(const struct reference *reference, const grs_kernel
         row->mismatches += verdict.mismatches;
         row->rel_err = fmax(row->rel_err, values_rel_err(&verdict));
         row->metric = fmax(row->metric, values_metric(&verdict));
-        row->worst = fmax(row->worst, verdict.worst);
+        row->worst = reference->mode == VALUES_RANDOM ? fmax(row->worst, verdict.worst) : NAN;
         if (verdict.mismatches) {
             note_place(row, set, launch, notes);
-            buf_printf(notes, "%" PRIu64 " mismatches\n%s", verdict.mismatches, places.data ? places.data : "");
+            buf_printf(notes, "mismatches: %" PRIu64 "\n%s", verdict.mismatches, places.data ? places.data : "");
         } else if (!verify_statistics(&row->shape, reference->mode, &verdict)) {
             row->passed = false;
             note_place(row, set, launch, notes);

@@ -1,0 +1,572 @@
+/* A CUDA driver that does on the host, at once and in order, what grsrun asks of GPUs: memory is host memory, grsrun's
+ * helper kernels and the ring are plain loops, and a captured graph is a list of launches. With it the whole of grsrun runs
+ * where there is no GPU; what a GPU would make of the kernels' text it cannot say.
+ *
+ * Environment:
+ *   HOSTGPU_DEVICES  GPUs that it shows (1)
+ *   HOSTGPU_FAULT    what it does wrong in the ring: "flip" one bit of one element, leave one "unwritten", write "behind" or
+ *                    "before" D, between its "rows", into "A"; "drift": another result from the second launch on; "order":
+ *                    add from rank 0 up; "timeout": report a wait whose deadline expired
+ *   HOSTGPU_LOG      a file: one line for every kernel launch */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "runtime/cuda_api.h"
+#include "templates/args.h"
+#include "tools/grsrun_values.h"
+
+enum { MAX_DEVICES = 8, MAX_NODES = 8 };
+
+static int context_of_device[MAX_DEVICES]; /* their addresses are the contexts */
+static CUcontext stack[64];
+static int depth = 1;
+static int ring_launches;
+
+static const char *fault(void) {
+    const char *text = getenv("HOSTGPU_FAULT");
+    return text ? text : "";
+}
+
+static int device_count(void) {
+    const char *text = getenv("HOSTGPU_DEVICES");
+    return text ? atoi(text) : 1;
+}
+
+static void log_launch(const char *name) {
+    const char *path = getenv("HOSTGPU_LOG");
+    FILE *file = path ? fopen(path, "a") : NULL;
+    if (file) {
+        fprintf(file, "%s\n", name);
+        fclose(file);
+    }
+}
+
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#define FUNCTION(symbol, parameters)                                                                                   \
+    CUresult symbol parameters;                                                                                        \
+    CUresult symbol parameters
+
+/* ---------------------------------------------------------------- device, contexts ------------------------------- */
+
+FUNCTION(cuInit, (unsigned int flags)) {
+    return CUDA_SUCCESS;
+}
+FUNCTION(cuDriverGetVersion, (int *version)) {
+    *version = 13000;
+    return CUDA_SUCCESS;
+}
+FUNCTION(cuGetErrorName, (CUresult error, const char **text)) {
+    *text = "CUDA_ERROR";
+    return CUDA_SUCCESS;
+}
+FUNCTION(cuGetErrorString, (CUresult error, const char **text)) {
+    *text = "not done by the stand-in";
+    return CUDA_SUCCESS;
+}
+FUNCTION(cuDeviceGet, (CUdevice * device, int ordinal)) {
+    *device = ordinal;
+    return ordinal < device_count() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+FUNCTION(cuDeviceGetCount, (int *count)) {
+    *count = device_count();
+    return CUDA_SUCCESS;
+}
+FUNCTION(cuDeviceGetName, (char *name, int length, CUdevice device)) {
+    snprintf(name, (size_t)length, "Host");
+    return CUDA_SUCCESS;
+}
+FUNCTION(cuDeviceGetAttribute, (int *value, CUdevice_attribute attribute, CUdevice device)) {
+    *value = attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT       ? 132
+             : attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? 9
+             : attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR ? 0
+             : attribute == CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE            ? 1 << 16
+                                                                         : 1;
+    return CUDA_SUCCESS;
+}
+FUNCTION(cuDeviceCanAccessPeer, (int *can, CUdevice device, CUdevice peer)) {
+    *can = device != peer;
+    return CUDA_SUCCESS;
+}
+FUNCTION(cuDeviceGetP2PAttribute,
+         (int *value, CUdevice_P2PAttribute attribute, CUdevice source, CUdevice destination)) {
+    *value = 1;
+    return CUDA_SUCCESS;
+}
+FUNCTION(cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device)) {
+    *context = (CUcontext)(void *)&context_of_device[device];
+    return CUDA_SUCCESS;
+}
+FUNCTION(cuDevicePrimaryCtxRelease_v2, (CUdevice device)) {
+    return CUDA_SUCCESS;
+}
+FUNCTION(cuCtxPushCurrent_v2, (CUcontext context)) {
+    stack[depth++] = context;
+    return CUDA_SUCCESS;
+}
+FUNCTION(cuCtxPopCurrent_v2, (CUcontext * context)) {
+    *context = stack[--depth];
+    return depth ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+FUNCTION(cuCtxSetCurrent, (CUcontext context)) {
+    stack[depth - 1] = context;
+    return CUDA_SUCCESS;
+}
+FUNCTION(cuCtxGetCurrent, (CUcontext * context)) {
+    *context = stack[depth - 1];
+    return CUDA_SUCCESS;
+}
+FUNCTION(cuCtxSynchronize, (void)) {
+    return CUDA_SUCCESS;
+}
+FUNCTION(cuCtxEnablePeerAccess, (CUcontext peer, unsigned int flags)) {
+    return CUDA_SUCCESS;
+}
+
+/* ---------------------------------------------------------------- memory, streams, events ------------------------ */
+
+FUNCTION(cuMemAlloc_v2, (CUdeviceptr * pointer, size_t bytes)) {
+    void *memory = bytes && stack[depth - 1] ? aligned_alloc(256, (bytes + 255) / 256 * 256) : NULL;
+    if (!memory) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    memset(memory, 0xa5, bytes);
+    *pointer = (CUdeviceptr)(uintptr_t)memory;
+    return CUDA_SUCCESS;
+}
+FUNCTION(cuMemFree_v2, (CUdeviceptr pointer)) {
+    free((void *)(uintptr_t)pointer);
+    return CUDA_SUCCESS;
+}
+FUNCTION(cuMemGetInfo_v2, (size_t * free_bytes, size_t *total_bytes)) {
+    *free_bytes = *total_bytes = (size_t)1 << 36;
+    return CUDA_SUCCESS;
+}
+FUNCTION(cuMemHostAlloc, (void **pointer, size_t bytes, unsigned int flags)) {
+    *pointer = aligned_alloc(256, (bytes + 255) / 256 * 256);
+    return *pointer ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+FUNCTION(cuMemFreeHost, (void *pointer)) {
+    free(pointer);
+    return CUDA_SUCCESS;
+}
+FUNCTION(cuMemHostGetDevicePointer_v2, (CUdeviceptr * device, void *host, unsigned int flags)) {
+    *device = (CUdeviceptr)(uintptr_t)host;
+    return CUDA_SUCCESS;
+}
+static CUresult copy(void *to, const void *from, size_t bytes) {
+    memmove(to, from, bytes);
+    return CUDA_SUCCESS;
+}
+FUNCTION(cuMemcpyHtoD_v2, (CUdeviceptr to, const void *from, size_t bytes)) {
+    return copy((void *)(uintptr_t)to, from, bytes);
+}
+FUNCTION(cuMemcpyDtoH_v2, (void *to, CUdeviceptr from, size_t bytes)) {
+    return copy(to, (void *)(uintptr_t)from, bytes);
+}
+FUNCTION(cuMemcpyHtoDAsync_v2, (CUdeviceptr to, const void *from, size_t bytes, CUstream stream)) {
+    return copy((void *)(uintptr_t)to, from, bytes);
+}
+FUNCTION(cuMemcpyDtoHAsync_v2, (void *to, CUdeviceptr from, size_t bytes, CUstream stream)) {
+    return copy(to, (void *)(uintptr_t)from, bytes);
+}
+FUNCTION(cuMemsetD8Async, (CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream)) {
+    memset((void *)(uintptr_t)to, value, bytes);
+    return CUDA_SUCCESS;
+}
+FUNCTION(cuMemsetD8_v2, (CUdeviceptr to, unsigned char value, size_t bytes)) {
+    memset((void *)(uintptr_t)to, value, bytes);
+    return CUDA_SUCCESS;
+}
+
+struct node { /* one launch that was captured */
+    CUfunction function;
+    grs_args args;
+};
+struct CUgraph_st {
+    int count;
+    struct node nodes[MAX_NODES];
+};
+struct CUstream_st {
+    struct CUgraph_st *capturing;
+};
+FUNCTION(cuStreamCreate, (CUstream * stream, unsigned int flags)) {
+    *stream = calloc(1, sizeof(**stream));
+    return *stream ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+FUNCTION(cuStreamDestroy_v2, (CUstream stream)) {
+    free(stream);
+    return CUDA_SUCCESS;
+}
+FUNCTION(cuStreamSynchronize, (CUstream stream)) {
+    return stream->capturing ? CUDA_ERROR_NOT_PERMITTED : CUDA_SUCCESS;
+}
+FUNCTION(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned int flags)) {
+    return CUDA_SUCCESS;
+}
+FUNCTION(cuStreamIsCapturing, (CUstream stream, CUstreamCaptureStatus *status)) {
+    *status = stream && stream->capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+    return CUDA_SUCCESS;
+}
+FUNCTION(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode)) {
+    stream->capturing = calloc(1, sizeof(struct CUgraph_st));
+    return stream->capturing ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+FUNCTION(cuStreamEndCapture, (CUstream stream, CUgraph *graph)) {
+    *graph = stream->capturing;
+    stream->capturing = NULL;
+    return *graph ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+FUNCTION(cuGraphInstantiateWithFlags, (CUgraphExec * exec, CUgraph graph, unsigned long long flags)) {
+    struct CUgraph_st *made = malloc(sizeof(*made));
+    *made = *graph;
+    *exec = (CUgraphExec)(void *)made;
+    return CUDA_SUCCESS;
+}
+FUNCTION(cuGraphExecDestroy, (CUgraphExec exec)) {
+    free(exec);
+    return CUDA_SUCCESS;
+}
+FUNCTION(cuGraphDestroy, (CUgraph graph)) {
+    free(graph);
+    return CUDA_SUCCESS;
+}
+
+struct CUevent_st {
+    double ms; /* of the host's clock, when it was recorded */
+};
+FUNCTION(cuEventCreate, (CUevent * event, unsigned int flags)) {
+    *event = calloc(1, sizeof(**event));
+    return *event ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+FUNCTION(cuEventDestroy_v2, (CUevent event)) {
+    free(event);
+    return CUDA_SUCCESS;
+}
+FUNCTION(cuEventRecord, (CUevent event, CUstream stream)) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    event->ms = (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+    return CUDA_SUCCESS;
+}
+FUNCTION(cuEventQuery, (CUevent event)) {
+    return CUDA_ERROR_NOT_READY;
+} /* as on a GPU that is still held back */
+FUNCTION(cuEventElapsedTime, (float *milliseconds, CUevent start, CUevent end)) {
+    *milliseconds = (float)(end->ms - start->ms);
+    return CUDA_SUCCESS;
+}
+
+/* ---------------------------------------------------------------- grsrun's helpers ------------------------------- */
+
+static void *pointer_at(void *parameter) {
+    return (void *)(uintptr_t) * (CUdeviceptr *)parameter;
+}
+
+static void run_fill(void **p) {
+    const struct values_matrix *matrix = p[0];
+    uint16_t *buffer = pointer_at(p[1]);
+    for (int64_t w = 0; w < matrix->total; w++) {
+        buffer[w] = values_word(matrix, w);
+    }
+}
+
+static void run_check(void **p) {
+    const struct values_matrix *matrix = p[0];
+    const uint16_t *buffer = pointer_at(p[1]);
+    struct values_damage *damage = pointer_at(p[2]);
+    for (int64_t w = 0; w < matrix->total; w++) {
+        if ((matrix->operand != VALUES_D || values_place(matrix, w) < 0) && buffer[w] != values_word(matrix, w)) {
+            damage->words++;
+            damage->first = (uint64_t)w < damage->first ? (uint64_t)w : damage->first;
+        }
+    }
+}
+
+static void run_checksum(void **p) {
+    const struct values_matrix *matrix = p[0];
+    const uint16_t *buffer = pointer_at(p[1]);
+    uint64_t *sum = pointer_at(p[2]);
+    for (int64_t w = 0; w < matrix->total; w++) {
+        int64_t place = values_place(matrix, w);
+        *sum += place < 0 ? 0 : values_mix((uint64_t)place << 16 ^ buffer[w]);
+    }
+}
+
+static float magnitude(double x) {
+    return (float)(x < 0 ? -x : x);
+}
+
+static void run_reference(void **p) {
+    const struct values_reference *task = p[0];
+    float *sums = pointer_at(p[1]), *bounds = pointer_at(p[2]), *largest = pointer_at(p[3]);
+    for (int64_t i = 0; i < task->rows * task->n; i++) {
+        int64_t row = task->first_row + i / task->n, column = i % task->n;
+        double total = 0;
+        float bound = 0;
+        for (int hop = 0; hop < task->tp; hop++) {
+            int rank = (task->owner - 1 - hop + 2 * task->tp) % task->tp;
+            uint64_t a = values_key(task->seed, VALUES_A, rank), b = values_key(task->seed, VALUES_B, rank);
+            double own = 0;
+            float peak = 0;
+            for (int64_t k = 0; k < task->k; k++) {
+                own +=
+                    (double)values_from_bf16(
+                        values_element(a, task->mode, task->threshold, (uint64_t)(row * task->k + k))) *
+                    values_from_bf16(values_element(b, task->mode, task->threshold, (uint64_t)(column * task->k + k)));
+                peak = magnitude(own) > peak ? magnitude(own) : peak;
+            }
+            total += own;
+            peak = magnitude(total) > peak ? magnitude(total) : peak;
+            bound = values_bound(bound, (float)total, peak, task->k);
+            *largest = magnitude(total) > *largest ? magnitude(total) : *largest;
+        }
+        sums[i] = (float)total;
+        bounds[i] = bound;
+    }
+}
+
+static void run_compare(void **p) {
+    const struct values_matrix *matrix = p[0];
+    const uint16_t *buffer = pointer_at(p[1]);
+    const float *sums = pointer_at(p[2]), *bounds = pointer_at(p[3]);
+    struct values_verdict *verdict = pointer_at(p[4]);
+    for (int64_t w = 0; w < matrix->total; w++) {
+        int64_t i = values_place(matrix, w);
+        if (i < 0) {
+            continue;
+        }
+        float got = values_from_bf16(buffer[w]), want = sums[i];
+        double error = magnitude((double)got - want);
+        bool wrong = matrix->mode == VALUES_EXACT ? buffer[w] != values_to_bf16(want) : !(error <= bounds[i]);
+        if (wrong) {
+            verdict->mismatches++;
+            verdict->unwritten += buffer[w] == values_poison((uint64_t)w);
+            verdict->first = (uint64_t)i < verdict->first ? (uint64_t)i : verdict->first;
+            verdict->last = (uint64_t)i > verdict->last ? (uint64_t)i : verdict->last;
+        } else if (matrix->mode == VALUES_RANDOM && (float)error / bounds[i] > verdict->worst) {
+            verdict->worst = (float)error / bounds[i];
+        }
+        if (error == error) {
+            verdict->error2 += error * error;
+            verdict->got2 += (double)got * got;
+            verdict->want2 += (double)want * want;
+        }
+    }
+}
+
+static void run_spin(void **p) {
+    (void)p;
+}
+
+/* ---------------------------------------------------------------- the ring --------------------------------------- */
+
+struct map { /* what a tensor map says here */
+    uint16_t *base;
+    uint64_t columns, rows, stride; /* stride in bytes */
+};
+_Static_assert(sizeof(struct map) <= sizeof(CUtensorMap), "a map fits into the opaque one");
+
+FUNCTION(cuTensorMapEncodeTiled,
+         (CUtensorMap * map, CUtensorMapDataType type, uint32_t rank, void *base, const uint64_t *dims,
+          const uint64_t *strides, const uint32_t *box, const uint32_t *element_strides,
+          CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+          CUtensorMapFloatOOBfill fill)) {
+    struct map made = {base, dims[0], dims[1], strides[0]};
+    memset(map, 0, sizeof(*map));
+    memcpy(map, &made, sizeof(made));
+    return CUDA_SUCCESS;
+}
+
+static struct map map_of(const grs_tensor_map *opaque) {
+    struct map map;
+    memcpy(&map, opaque, sizeof(map));
+    return map;
+}
+
+static float read_map(const struct map *map, int64_t row, int64_t column) {
+    return values_from_bf16(*(uint16_t *)((char *)map->base + (uint64_t)row * map->stride + (uint64_t)column * 2));
+}
+
+static void do_wrong(const struct map *d, const struct map *a, int64_t rows) {
+    uint16_t *last = (uint16_t *)((char *)d->base + (uint64_t)(rows - 1) * d->stride) + d->columns - 1;
+    if (!strcmp(fault(), "flip") || (!strcmp(fault(), "drift") && ring_launches % 2 == 0)) {
+        *last ^= 0x40;
+    } else if (!strcmp(fault(), "behind")) {
+        last[1] = 0x3f80;
+    } else if (!strcmp(fault(), "before")) {
+        d->base[-3] = 0x3f80;
+    } else if (!strcmp(fault(), "rows")) {
+        d->base[d->columns + 1] = 0x3f80;
+    } else if (!strcmp(fault(), "A")) {
+        a->base[5] = 0;
+    }
+}
+
+static void run_owner(const grs_rank_args *const *rank, int ring, int64_t m, int owner) {
+    int64_t c = (m + ring - 1) / ring, first = owner * c, rows = m - first < c ? m - first : c;
+    if (rows <= 0) {
+        return;
+    }
+    struct map d = map_of(&rank[owner]->d), a0 = map_of(&rank[0]->a);
+    bool upwards = !strcmp(fault(), "order"), skip = !strcmp(fault(), "unwritten") && owner == ring - 1;
+    for (int64_t i = 0; i < rows * (int64_t)d.columns; i++) {
+        int64_t row = i / (int64_t)d.columns, column = i % (int64_t)d.columns;
+        float partial = 0;
+        for (int hop = 0; hop < ring; hop++) {
+            const grs_rank_args *from = rank[upwards ? hop : (owner - 1 - hop + 2 * ring) % ring];
+            struct map a = map_of(&from->a), b = map_of(&from->b);
+            float own = 0;
+            for (uint64_t k = 0; k < a.columns; k++) {
+                own += read_map(&a, first + row, (int64_t)k) * read_map(&b, column, (int64_t)k);
+            }
+            partial = values_from_bf16(values_to_bf16(partial + own));
+        }
+        if (!skip || i != 3) {
+            *(uint16_t *)((char *)d.base + (uint64_t)row * d.stride + (uint64_t)column * 2) = values_to_bf16(partial);
+        }
+    }
+    if (owner == 0) {
+        do_wrong(&d, &a0, rows);
+    }
+}
+
+/* Ranks come one grid a GPU; the last one starts the work of all. */
+static void run_ring(const grs_args *args) {
+    static grs_rank_args kept[GRS_MAX_RING];
+    static int count;
+    const grs_rank_args *rank[GRS_MAX_RING];
+    for (int i = 0; i < args->ranks; i++) {
+        kept[args->rank[i].rank] = args->rank[i];
+        count++;
+    }
+    if (count < args->ring) {
+        return;
+    }
+    count = 0;
+    ring_launches++;
+    for (int i = 0; i < args->ring; i++) {
+        rank[i] = &kept[i];
+    }
+    for (int owner = 0; owner < args->ring; owner++) {
+        run_owner(rank, args->ring, args->m, owner);
+    }
+    if (!strcmp(fault(), "timeout")) {
+        *rank[0]->record = (grs_wait_record){.complete = 1,
+                                             .role = GRS_ROLE_PREFETCHER,
+                                             .wait = GRS_WAIT_UPSTREAM,
+                                             .owner = 0,
+                                             .tile = 0,
+                                             .waited_ns = 30000000000};
+    }
+}
+
+/* ---------------------------------------------------------------- modules and launches --------------------------- */
+
+struct CUfunc_st {
+    const char *name;
+    void (*run)(void **parameters); /* NULL: the ring */
+};
+static struct CUfunc_st functions[] = {{"grsrun_fill", run_fill},
+                                       {"grsrun_check", run_check},
+                                       {"grsrun_checksum", run_checksum},
+                                       {"grsrun_reference", run_reference},
+                                       {"grsrun_compare", run_compare},
+                                       {"grsrun_spin", run_spin},
+                                       {"grs_gemm_rs", NULL}};
+
+FUNCTION(cuModuleLoadData, (CUmodule * module, const void *image)) {
+    *module = malloc(1);
+    return memcmp(image, "\177ELF", 4) ? CUDA_ERROR_NO_BINARY_FOR_GPU : CUDA_SUCCESS;
+}
+FUNCTION(cuModuleUnload, (CUmodule module)) {
+    free(module);
+    return CUDA_SUCCESS;
+}
+FUNCTION(cuModuleGetFunction, (CUfunction * function, CUmodule module, const char *name)) {
+    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+        if (!strncmp(name, functions[i].name, strlen(functions[i].name))) {
+            *function = &functions[i];
+            if (functions[i].run == NULL || !strcmp(name, functions[i].name)) {
+                return CUDA_SUCCESS;
+            }
+        }
+    }
+    return CUDA_ERROR_NOT_FOUND;
+}
+FUNCTION(cuFuncSetAttribute, (CUfunction function, CUfunction_attribute attribute, int value)) {
+    return CUDA_SUCCESS;
+}
+FUNCTION(cuFuncGetAttribute, (int *value, CUfunction_attribute attribute, CUfunction function)) {
+    *value = 0;
+    return CUDA_SUCCESS;
+}
+FUNCTION(cuOccupancyMaxActiveBlocksPerMultiprocessor,
+         (int *blocks, CUfunction function, int threads, size_t shared_bytes)) {
+    *blocks = 1;
+    return CUDA_SUCCESS;
+}
+FUNCTION(cuOccupancyMaxActiveClusters, (int *clusters, CUfunction function, const CUlaunchConfig *config)) {
+    *clusters = 64;
+    return CUDA_SUCCESS;
+}
+FUNCTION(cuLaunchKernel, (CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                          unsigned bz, unsigned shared, CUstream stream, void **parameters, void **extra)) {
+    log_launch(function->name);
+    if (!stack[depth - 1] || stream->capturing) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    function->run(parameters);
+    return CUDA_SUCCESS;
+}
+FUNCTION(cuLaunchKernelEx, (const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra)) {
+    struct CUgraph_st *graph = config->hStream->capturing;
+    if (graph && graph->count < MAX_NODES) {
+        graph->nodes[graph->count].function = function;
+        memcpy(&graph->nodes[graph->count++].args, parameters[0], sizeof(grs_args));
+        return CUDA_SUCCESS;
+    }
+    log_launch(function->name);
+    run_ring(parameters[0]);
+    return CUDA_SUCCESS;
+}
+FUNCTION(cuGraphLaunch, (CUgraphExec exec, CUstream stream)) {
+    struct CUgraph_st *graph = (struct CUgraph_st *)(void *)exec;
+    for (int i = 0; i < graph->count; i++) {
+        log_launch("graph");
+        run_ring(&graph->nodes[i].args);
+    }
+    return CUDA_SUCCESS;
+}
+
+/* ---------------------------------------------------------------- what grsrun does not use ----------------------- */
+
+CUresult hostgpu_unsupported(void);
+CUresult hostgpu_unsupported(void) {
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+#define UNSUPPORTED(symbol) __asm__(".globl " #symbol "\n.set " #symbol ", hostgpu_unsupported")
+UNSUPPORTED(cuDeviceGetUuid_v2);
+UNSUPPORTED(cuDeviceGetPCIBusId);
+UNSUPPORTED(cuDeviceTotalMem_v2);
+UNSUPPORTED(cuCtxGetDevice);
+UNSUPPORTED(cuModuleLoadDataEx);
+UNSUPPORTED(cuLaunchHostFunc);
+UNSUPPORTED(cuMemcpyDtoD_v2);
+UNSUPPORTED(cuMemcpyDtoDAsync_v2);
+UNSUPPORTED(cuMemsetD32_v2);
+UNSUPPORTED(cuMemsetD32Async);
+UNSUPPORTED(cuMemCreate);
+UNSUPPORTED(cuMemRelease);
+UNSUPPORTED(cuMemAddressReserve);
+UNSUPPORTED(cuMemAddressFree);
+UNSUPPORTED(cuMemMap);
+UNSUPPORTED(cuMemUnmap);
+UNSUPPORTED(cuMemSetAccess);
+UNSUPPORTED(cuMemGetAllocationGranularity);
+UNSUPPORTED(cuMemExportToShareableHandle);
+UNSUPPORTED(cuMemImportFromShareableHandle);
+UNSUPPORTED(cuStreamQuery);
+UNSUPPORTED(cuEventSynchronize);

@@ -1,0 +1,151 @@
+#!/usr/bin/env bash
+# grsrun from the outside: exit codes, what goes where, and that a wrong result is found and named. The GPU is
+# tests/shim_hostgpu.c, a driver that runs on the host and does wrong on demand; the kernels are compiled by NVRTC.
+# shellcheck disable=SC2317 # functions are called by name, through check
+set -u
+# shellcheck source=tests/tap.sh
+. "$(dirname "$0")/tap.sh"
+grsrun=$BUILD/grsrun
+export GRS_CACHE_DIR=$TMP/cache GRS_CUBLASLT=/nonexistent/cublasLt GRS_NCCL=/nonexistent/nccl
+unset GRS_CONFIG GRS_ARCH GRS_CACHE_RO_DIRS GRS_LOG HOSTGPU_FAULT HOSTGPU_DEVICES HOSTGPU_LOG
+
+# exits CODE COMMAND...: runs it with outputs in $TMP/out and $TMP/err.
+exits() {
+    local wanted=$1 got
+    shift
+    "$@" >"$TMP/out" 2>"$TMP/err"
+    got=$?
+    [[ $got -eq $wanted ]] || { echo "exit code $got, wanted $wanted: $*"; cat "$TMP/out" "$TMP/err"; return 1; }
+}
+says() { grep -qE -e "$2" "$TMP/$1" || { echo "$1 lacks: $2"; cat "$TMP/$1"; return 1; }; }
+silent() { [[ ! -s $TMP/$1 ]] || { echo "$1 should be empty:"; cat "$TMP/$1"; return 1; }; }
+
+help() { exits 0 "$grsrun" --help && silent err && says out '^usage: grsrun' && says out '--ranks-per-gpu N'; }
+version() { exits 0 "$grsrun" --version && silent err && says out '^grsrun 0\.1\.0 \(commit [0-9a-z]+(, dirty)?\)$'; }
+nothing() { exits 2 "$grsrun" && silent out && says err '^grsrun: nothing to run: give --shape'; }
+bad_shape() { exits 2 "$grsrun" --shape 8,8 && silent out && says err "^grsrun: --shape: '8,8' is not a shape"; }
+bad_config() {
+    printf 'version: 1\ntile: {mm: 1}\n' >"$TMP/bad.yaml"
+    exits 2 "$grsrun" --config "$TMP/bad.yaml" && silent out && says err 'bad.yaml:2:8: tile.mm: unknown key'
+}
+no_gpu() {
+    exits 1 env GRS_LIBCUDA=/nonexistent/libcuda.so "$grsrun" --shape 8,8,8 --backend gpu && silent out &&
+        says err '^grsrun: the CUDA driver cannot be opened: /nonexistent/libcuda.so'
+}
+bench_without_gpu() {
+    exits 1 env GRS_LIBCUDA=/nonexistent/libcuda.so "$grsrun" --shape 8,8,8 --bench && silent out &&
+        says err '^grsrun: the CUDA driver cannot be opened'
+}
+
+check "--help" help
+check "--version" version
+check "no arguments are a mistake" nothing
+check "a bad shape is a mistake" bad_shape
+check "a bad config is a mistake, with its place" bad_config
+check "--backend gpu without a GPU fails" no_gpu
+check "--bench without a GPU fails" bench_without_gpu
+
+gpu() { env GRS_LIBCUDA="$BUILD/tests/shim/libhostgpu.so" "$grsrun" --backend gpu "$@"; }
+small=(--shape 129,136,72 --tp 3)
+if ! gpu "${small[@]}" >"$TMP/first" 2>&1 && grep -q 'NVRTC' "$TMP/first"; then
+    skip "runs on the stand-in for a GPU" "$(head -c 200 "$TMP/first" | tr '\n#' '  ')"
+    finish
+fi
+
+passes() {
+    exits 0 gpu "${small[@]}" && silent err && says out '129 +136 +72 +3 +3 +44 exact +4 +0 .* - +ok$' &&
+        says out '129 +136 +72 +3 +3 +44 random +4 +0 .* 0\.[0-9]+ +ok$'
+}
+options() {
+    HOSTGPU_DEVICES=2 HOSTGPU_LOG=$TMP/log exits 0 gpu --shape 5,520,136 --tp 8 --graph --guard --lda +8 --ldb 152 --ldd +16 \
+        --repeat 3 --seed 77 && silent err && says out ' 8 +4 +33 random +6 +0 .* ok$' &&
+        [[ $(grep -c graph "$TMP/log") -eq 24 ]]
+}
+list() { exits 0 gpu --shape 1,7:29x2,16,8 --tp 1,2 && [[ $(grep -c ' ok$' "$TMP/out") -eq 16 ]]; }
+config_shapes() {
+    printf 'version: 1\nshapes:\n  - {m: [3, 40], n: 24, k: 16, tp: [1, 4]}\n' >"$TMP/good.yaml"
+    exits 0 gpu --config "$TMP/good.yaml" --tp 4 && [[ $(grep -c ' ok$' "$TMP/out") -eq 4 ]]
+}
+# wrong FAULT TEXT [ARGUMENTS...]: the fault is found, and said so.
+wrong() {
+    HOSTGPU_FAULT=$1 exits 1 gpu "${small[@]}" "${@:3}" && says out 'FAILED$' && says err "$2" &&
+        says err '^grsrun: FAILED: a result is wrong; see above$'
+}
+timed_out() {
+    HOSTGPU_FAULT=timeout exits 1 gpu "${small[@]}" && says err '^grsrun: 129,136,72 tp 3: rank 0: prefetcher waited 30'
+}
+too_many() {
+    exits 2 gpu --shape 8,8,8 --tp 16 && says err '^grsrun: tp 16 on 1 GPU makes 16 ranks a GPU; at most 8 can share one$'
+}
+too_few() {
+    exits 2 gpu --shape 8,8,8 --tp 2 --ranks-per-gpu 1 &&
+        says err '^grsrun: tp 2 with --ranks-per-gpu 1 needs 2 GPUs; 1 visible$'
+}
+json_verify() {
+    exits 0 gpu "${small[@]}" --json && silent err && python3 - "$TMP/out" <<'PY'
+import json, sys
+object = json.load(open(sys.argv[1]))
+assert list(object) == ["kind", "gpu", "driver", "cuda", "date", "commit", "dirty", "rows"], object
+assert object["kind"] == "verify" and object["gpu"] == "Host"
+assert [row["mode"] for row in object["rows"]] == ["exact", "random"]
+assert all(row["passed"] and row["mismatches"] == 0 and row["elements"] == 2 * 129 * 136 for row in object["rows"])
+exact, random = object["rows"]
+assert exact["rel_err"] == 0 and exact["worst"] is None
+assert 1e-3 < random["rel_err"] < 2.2e-3 * 2 ** 0.5 and 0.3 < random["worst"] <= 1
+PY
+}
+json_of_failure() {
+    HOSTGPU_FAULT=flip exits 1 gpu "${small[@]}" --json && python3 - "$TMP/out" <<'PY'
+import json, sys
+rows = json.load(open(sys.argv[1]))["rows"]
+assert [row["passed"] for row in rows] == [False, False] and rows[0]["mismatches"] == 2
+PY
+}
+bench() {
+    HOSTGPU_DEVICES=2 exits 0 gpu --shape 16:64,24,16 --tp 1,2 --bench --l2 cold --iters 3 --svg "$TMP/chart.svg" &&
+        says err '^# no cuBLAS: \$GRS_CUBLASLT' && says err '^# no NCCL: \$GRS_NCCL' &&
+        says err '^# 64,24,16 tp 2: host time of a launch of all ranks: [0-9.]+ us$' &&
+        [[ $(grep -c ' b2b ' "$TMP/out") -eq 6 && $(grep -c ' isolated ' "$TMP/out") -eq 6 ]] &&
+        grep -q 'nothing to compare with was measured' "$TMP/chart.svg"
+}
+bench_json() {
+    exits 0 gpu --shape 16,24,16 --tp 2 --bench --iters 3 --json && python3 - "$TMP/out" <<'PY'
+import json, sys
+object = json.load(open(sys.argv[1]))
+assert object["kind"] == "bench"
+keys = ("m n k tp ranks_per_gpu sms pace_gbps config ours_us cublas_us cublas_nccl_us async_tp_us link_gbps limit_us metric "
+        "rel_err iters mode l2").split()
+for row, (mode, iters) in zip(object["rows"], [("back_to_back", 3), ("isolated", 1)], strict=True):
+    assert list(row) == keys, row
+    assert (row["mode"], row["iters"], row["l2"], row["ranks_per_gpu"], row["sms"]) == (mode, iters, "warm", 2, 66)
+    assert row["ours_us"] > 0 and 0 < row["rel_err"] < 0.01 and len(row["config"]) == 64
+    assert all(row[key] is None for key in ("pace_gbps", "cublas_us", "cublas_nccl_us", "async_tp_us", "limit_us"))
+PY
+}
+bench_of_wrong() {
+    HOSTGPU_FAULT=flip exits 1 gpu --shape 16,24,16 --tp 2 --bench --iters 1 && says err '^# 16,24,16 tp 2: mismatches: 1, '
+}
+
+check "a right ring passes" passes
+check "graphs, guards, strides, two GPUs, more repeats" options
+check "lists and ranges of M, two tp" list
+check "shapes of a config, of one tp" config_shapes
+check "one wrong bit" wrong flip \
+    'rank 0: 1 of 5848 elements are wrong, 0 of them never written; the first at row 42 \(row 42 of A\), column 135, owner 0, tile [0-9]+ '
+check "an element that was never written" wrong unwritten \
+    'rank 2: 1 of 5848 elements are wrong, 1 of them never written; the first at row 0 \(row 86 of A\), column 3, .* got NaN \(0xff'
+check "a write behind D" wrong behind '1 words in or around D of rank 0 were overwritten, the first 1 elements behind it' --guard
+check "a write before D" wrong before '1 words in or around D of rank 0 were overwritten, the first 3 elements before it' --guard
+check "a write between the rows of D" wrong rows 'the first at row 0, column 137 \(rows have 136 of 144\)' --ldd +8
+check "a write into A" wrong A 'words in or around A of rank 0 were overwritten, the first at row 0, column 5 '
+check "another result the second time" wrong drift 'operands 2, launch 2: D is not bitwise that of launch 1'
+check "ranks added in another order" wrong order '129,136,72 tp 3 random, operands 1, launch 1: mismatches: [0-9]+$'
+check "a deadline that expired" timed_out
+check "too many ranks for one GPU" too_many
+check "too few GPUs" too_few
+check "JSON of --verify" json_verify
+check "JSON of a failure" json_of_failure
+check "--bench without baselines" bench
+check "JSON of --bench" bench_json
+check "--bench checks D" bench_of_wrong
+finish
