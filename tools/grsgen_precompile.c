@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cache/cache.h"
+#include "common/parallel.h"
 #include "runtime/context.h"
 #include "runtime/jit.h"
 #include "runtime/kernel.h"
@@ -32,7 +33,7 @@ struct job {
     bool dry_run, terminal, quiet;
     struct timespec started;
     pthread_mutex_t lock; /* of all below, and of the progress line */
-    size_t next, done, hits, failed;
+    size_t done, hits, failed;
 };
 
 static double seconds_since(const struct timespec *start) {
@@ -94,39 +95,18 @@ static void do_one(struct job *job, size_t index) {
     kernel_free(kernel);
 }
 
-static void *worker(void *arg) {
+static bool one_item(void *arg, size_t index) {
     struct job *job = arg;
+    do_one(job, index);
     pthread_mutex_lock(&job->lock);
-    while (job->next < job->work->count) {
-        size_t index = job->next++;
-        pthread_mutex_unlock(&job->lock);
-        do_one(job, index);
-        pthread_mutex_lock(&job->lock);
-        const struct result *result = &job->results[index];
-        job->done++;
-        job->failed += result->status != GRS_OK;
-        job->hits += result->status == GRS_OK && !strcmp(outcome(job, result), "cached");
-        if (!job->dry_run)
-            show_progress(job, index);
-    }
+    const struct result *result = &job->results[index];
+    job->done++;
+    job->failed += result->status != GRS_OK;
+    job->hits += result->status == GRS_OK && !strcmp(outcome(job, result), "cached");
+    if (!job->dry_run)
+        show_progress(job, index);
     pthread_mutex_unlock(&job->lock);
-    return NULL;
-}
-
-static void run(struct job *job, int jobs) {
-    enum { MOST = 256 };
-    pthread_t threads[MOST];
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    size_t wanted = jobs ? (size_t)jobs : cores > 0 ? (size_t)cores : 1, started = 0;
-    if (wanted > job->work->count)
-        wanted = job->work->count;
-    if (wanted > MOST)
-        wanted = MOST;
-    while (started + 1 < wanted && pthread_create(&threads[started], NULL, worker, job) == 0)
-        started++;
-    worker(job); /* this thread works too, so that all is done even if none could be started */
-    for (size_t i = 0; i < started; i++)
-        pthread_join(threads[i], NULL);
+    return true; /* the others may still succeed */
 }
 
 static int print_table(const struct job *job, const char *dir) {
@@ -218,7 +198,7 @@ int grsgen_precompile(const struct grsgen_options *options) {
         code = fail(GRSGEN_FAILED, "out of memory for %zu kernels", work.count);
         goto done;
     }
-    run(&job, options->jobs);
+    parallel_for(work.count, options->jobs, one_item, &job);
     code = options->json ? print_json(&job, dir) : print_table(&job, dir);
     for (size_t i = 0; i < work.count; i++)
         if (job.results[i].status != GRS_OK) {
@@ -226,8 +206,8 @@ int grsgen_precompile(const struct grsgen_options *options) {
             code = GRSGEN_FAILED;
         }
     /* The cache may have given up in the middle (a full disk): what it holds then is not what was asked for. */
-    if (!code && !options->dry_run && !cache_dir(job.ctx->cache, &why))
-        code = fail(GRSGEN_FAILED, "the cache cannot be written: %s", why);
+    if (!code && !options->dry_run && (why = cache_trouble(job.ctx->cache)))
+        code = fail(GRSGEN_FAILED, "%s", why);
 done:
     for (size_t i = 0; job.results && i < work.count; i++)
         free(job.results[i].error);
