@@ -2,6 +2,7 @@
 #include <locale.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include "common/error.h"
 #include "common/hash.h"
 #include "common/log.h"
+#include "common/parallel.h"
 
 static void buf_grows_and_stays_terminated(void **state) {
     (void)state;
@@ -198,6 +200,33 @@ static void log_levels_have_names(void **state) {
     assert_int_equal(level, GRS_LOG_WARN);
 }
 
+struct tally {
+    atomic_int times[100];
+    size_t stop_at;
+};
+
+static bool count_one(void *arg, size_t index) {
+    struct tally *tally = arg;
+    atomic_fetch_add(&tally->times[index], 1);
+    return index < tally->stop_at;
+}
+
+static void parallel_does_each_item_once(void **state) {
+    (void)state;
+    static const int jobs[] = {0, 1, 3, 300};
+    for (int j = 0; j < 4; j++) {
+        struct tally tally = {.stop_at = 100};
+        parallel_for(100, jobs[j], count_one, &tally);
+        for (int i = 0; i < 100; i++)
+            assert_int_equal(atomic_load(&tally.times[i]), 1);
+    }
+    parallel_for(0, 4, count_one, NULL);
+    struct tally tally = {.stop_at = 10}; /* one at a time: exactly the items up to the one that says stop */
+    parallel_for(100, 1, count_one, &tally);
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(atomic_load(&tally.times[i]), i <= 10);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(buf_grows_and_stays_terminated),
@@ -213,6 +242,7 @@ int main(void) {
         cmocka_unit_test(log_filters_by_level),
         cmocka_unit_test(log_once_writes_once_a_cause),
         cmocka_unit_test(log_levels_have_names),
+        cmocka_unit_test(parallel_does_each_item_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
