@@ -19,7 +19,9 @@ step "1. The config is checked, and every kernel that it asks for is planned"
 show "$BUILD/grsgen" --config $config --check
 
 step "2. The plan of this kernel, in words"
-show "$BUILD/grsgen" --config $config --explain
+echo "\$ $BUILD/grsgen --config $config --explain"
+"$BUILD/grsgen" --config $config --explain | awk -v RS= -v ORS='\n\n' 'NR == 1 || /^(Shared|Order|Memory|wait)/'
+echo "(the rest of it: every value with its reason, roles, tiles, the expected limit)"
 
 step "3. The CUDA text: ordinary headers, and one struct of numbers"
 show "$BUILD/grsgen" --config $config --emit cuda -o "$BUILD/demo"
