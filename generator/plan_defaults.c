@@ -52,7 +52,7 @@ void plan_defaults(const struct config *config, struct plan *plan) {
     bool alone = plan->shape.tp == 1;
 
     take(config, plan, FIELD_SMS, 0, "the rank has the GPU to itself, or its share of it");
-    take(config, plan, FIELD_LINK_GBPS, machine_of(plan->arch)->link_gbps, "measured for bulk stores from all SMs");
+    take(config, plan, FIELD_LINK_GBPS, machine_of(plan->arch)->link_gbps, machine_of(plan->arch)->measured);
     take(config, plan, FIELD_TILE_M, WIDE_M,
          plan->arch == ARCH_SM100A ? "a row in each lane of tensor memory" : "two math warpgroups of 64 rows share B");
     if (narrow)

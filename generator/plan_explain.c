@@ -4,7 +4,7 @@
 
 #define MATH_WARPS 4 /* of a warpgroup */
 
-static const char *const loader_waits[] = {"stage_free: the math warps have multiplied what is in the stage", NULL};
+static const char *const loader_waits[] = {"stage_free: what is in the stage has been multiplied", NULL};
 static const char *const prefetcher_waits[] = {"upstream's mask bit: the partial of a MIDDLE or END tile has landed",
                                                "tile_free: what was in the tile buffer has been stored", NULL};
 static const char *const prefetcher_alone_waits[] = {"tile_free: what was in the tile buffer has been stored", NULL};
@@ -22,6 +22,11 @@ static const char *const shipper_waits[] = {
 static const char *const math_waits[] = {"stage_full: A and B of a k-block",
                                          "tile_ready: a tile buffer, with the partial in it", NULL};
 
+static const char *const math_tensor_waits[] = {"tile_ready: a tile buffer, with the partial in it",
+                                                "accum_full: the products of the tile, in tensor memory", NULL};
+static const char *const issuer_waits[] = {"accum_free: the math warps have read what is in the accumulator",
+                                           "stage_full: A and B of a k-block", NULL};
+
 int explain_roles(const struct plan *plan, struct explain_role out[EXPLAIN_MAX_ROLES]) {
     bool alone = plan->shape.tp == 1, shared = plan->value[FIELD_RING_PLACE] == PLACE_SHARED;
     bool both = plan->value[FIELD_DRAIN_POLICY] == DRAIN_LANE_PER_STAGE && plan->tile_buffers > 1;
@@ -37,8 +42,12 @@ int explain_roles(const struct plan *plan, struct explain_role out[EXPLAIN_MAX_R
             (struct explain_role){"storer", GRS_ROLE_STORER, 1, few, alone ? storer_alone_waits : storer_waits};
         out[count++] = (struct explain_role){"sender", GRS_ROLE_SENDER, 1, few, alone ? NULL : sender_waits};
     }
-    for (int i = 0; i < plan->consumer_warpgroups && count < EXPLAIN_MAX_ROLES; i++)
-        out[count++] = (struct explain_role){"math", GRS_ROLE_MATH + MATH_WARPS * i, MATH_WARPS, many, math_waits};
+    int warp = GRS_ROLE_MATH;
+    for (int i = 0; i < plan->consumer_warpgroups; i++, warp += MATH_WARPS)
+        out[count++] = (struct explain_role){"math", warp, MATH_WARPS, many,
+                                             plan->tensor_columns ? math_tensor_waits : math_waits};
+    if (plan->tensor_columns)
+        out[count++] = (struct explain_role){"issuer", warp, 1, few, issuer_waits};
     return count;
 }
 

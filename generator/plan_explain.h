@@ -15,7 +15,7 @@ struct explain_role {
     int registers;            /* a thread, after setmaxnreg                                                 */
     const char *const *waits; /* NULL-terminated, "barrier or word: what it means"; none: it has nothing to do */
 };
-#define EXPLAIN_MAX_ROLES 8
+#define EXPLAIN_MAX_ROLES 12
 int explain_roles(const struct plan *plan, struct explain_role out[EXPLAIN_MAX_ROLES]);
 
 /* Consecutive positions of one rank that belong to one segment: a segment, or a wave of it where segments interleave. */

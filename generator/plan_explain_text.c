@@ -109,11 +109,17 @@ static void roles(const struct plan *plan, struct buf *out) {
     struct explain_role role[EXPLAIN_MAX_ROLES];
     int count = explain_roles(plan, role);
     int math = 128 * plan->consumer_warpgroups, others = plan->threads - math;
-    buf_printf(out,
-               "\nRoles: %d threads, %d registers each at the start; then %d x %d + %d x %d = %d of %d registers\n"
-               "  warps   role        registers  waits for\n",
-               plan->threads, plan->registers_launch, others, plan->registers_producer, math, plan->registers_consumer,
-               others * plan->registers_producer + math * plan->registers_consumer, machine_of(plan->arch)->registers);
+    buf_printf(out, "\nRoles: %d threads, %d registers each", plan->threads, plan->registers_launch);
+    if (plan->tensor_columns)
+        buf_printf(out, "; %" PRId64 " accumulators of %" PRId64 " columns in %d of %d columns of tensor memory\n",
+                   plan->value[FIELD_STAGES_ACCUM], plan->value[FIELD_TILE_N], plan->tensor_columns,
+                   PLAN_TENSOR_COLUMNS);
+    else
+        buf_printf(out, " at the start; then %d x %d + %d x %d = %d of %d registers\n", others,
+                   plan->registers_producer, math, plan->registers_consumer,
+                   others * plan->registers_producer + math * plan->registers_consumer,
+                   machine_of(plan->arch)->registers);
+    buf_puts(out, "  warps   role        registers  waits for\n");
     for (int i = 0; i < count; i++) {
         struct buf warps = {0};
         buf_printf(&warps, role[i].warps > 1 ? "%d-%d" : "%d", role[i].warp, role[i].warp + role[i].warps - 1);
