@@ -41,6 +41,19 @@ static const char *drain_name(const struct plan *plan) {
     return policy == DRAIN_RING && flush == FLUSH_NEVER ? "DRAIN_FULL" : "DRAIN_IDLE";
 }
 
+/* Measured on H200 (bench/NOTES.md): with 128 x 256 tiles and 16 k-blocks a tile, pauses of 300 ns after 8 KiB let the loads
+ * of A and B through and still finish a tile's load and store within the next tile's products; fewer blocks leave
+ * less time. */
+#define PIECE_BYTES    8192
+#define PAUSE_A_BLOCK  20
+#define LONGEST_PAUSE  300
+
+static int64_t piece_pause(const struct plan *plan) {
+    int64_t blocks = (plan->shape.k + plan->value[FIELD_TILE_K] - 1) / plan->value[FIELD_TILE_K];
+    int64_t pause = blocks * PAUSE_A_BLOCK;
+    return pause > LONGEST_PAUSE ? LONGEST_PAUSE : pause;
+}
+
 static void emit_derived(const struct plan *plan, struct buf *out) {
     const int64_t *v = plan->value;
     constant(out, "group_tiles", plan->group_tiles, "signal.granularity: tiles a bit, 0 for a whole segment");
@@ -49,6 +62,8 @@ static void emit_derived(const struct plan *plan, struct buf *out) {
     flag(out, "place_shared", v[FIELD_RING_PLACE] == PLACE_SHARED, "ring.place");
     constant(out, "tile_buffers", plan->tile_buffers, NULL);
     constant(out, "outbox_depth", plan->outbox_depth, NULL);
+    constant(out, "piece_bytes", PIECE_BYTES, "of a tile that the copy engine moves at a time");
+    constant(out, "piece_pause", piece_pause(plan), "nanoseconds after each piece");
     constant(out, "ship_lanes", v[FIELD_DRAIN_POLICY] == DRAIN_LANE_PER_STAGE ? plan->tile_buffers : 1,
              "threads that send");
     constant(out, "raster", plan->raster, "tiles of M in one raster panel");

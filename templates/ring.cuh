@@ -29,6 +29,15 @@ template <class C> struct Extent {
     GRS_DEVICE uint32_t total() const { return static_cast<uint32_t>(panels) * bytes; }
 };
 
+// An SM's copy engine works in order: a whole tile at once holds up the loads of A and B behind it for longer than the stages
+// last. So tiles move in pieces, with a pause after each in which other copies get their turn.
+template <class C> GRS_DEVICE void breathe() {
+    if constexpr (C::piece_pause > 0) ptx::pause(C::piece_pause);
+}
+GRS_DEVICE uint32_t piece_of(uint32_t bytes, uint32_t done, uint32_t most) {
+    return bytes - done < most ? bytes - done : most;
+}
+
 // Loads the partial that upstream has put into this rank's slots; `ready` completes when it is there.
 template <class C>
 GRS_DEVICE void receive(char *tile_buffer, const grs_rank_args &me, const Geometry<C> &geometry, const Tile &tile,
@@ -39,17 +48,24 @@ GRS_DEVICE void receive(char *tile_buffer, const grs_rank_args &me, const Geomet
     if (extent.bytes == 0) return;
     for (int32_t panel = 0; panel < extent.panels; ++panel) {
         int32_t offset = panel * panel_bytes<C::block_m>();
-        ptx::bulk_load(tile_buffer + offset, slot + offset, extent.bytes, ready);
+        for (uint32_t done = 0; done < extent.bytes; done += C::piece_bytes, breathe<C>())
+            ptx::bulk_load(tile_buffer + offset + done, slot + offset + done,
+                           piece_of(extent.bytes, done, C::piece_bytes), ready);
     }
 }
 
-// Stores a finished partial as an image: into an outbox slot or a peer's receive slot. The caller commits and waits.
-template <class C> GRS_DEVICE void place(char *image, const char *tile_buffer, const Tile &tile) {
+// Stores a finished partial as an image: into an outbox slot or a peer's receive slot. The caller commits and waits. `hurry`:
+// nothing of this CTA is left to load.
+template <class C> GRS_DEVICE void place(char *image, const char *tile_buffer, const Tile &tile, bool hurry) {
     Extent<C> extent(tile);
     if (extent.bytes == 0) return;
     for (int32_t panel = 0; panel < extent.panels; ++panel) {
         int32_t offset = panel * panel_bytes<C::block_m>();
-        ptx::bulk_store(image + offset, tile_buffer + offset, extent.bytes);
+        for (uint32_t done = 0; done < extent.bytes; done += C::piece_bytes) {
+            ptx::bulk_store(image + offset + done, tile_buffer + offset + done,
+                            piece_of(extent.bytes, done, C::piece_bytes));
+            if (!hurry) breathe<C>();
+        }
     }
 }
 
@@ -59,10 +75,13 @@ template <class C> GRS_DEVICE char *peer_slot(const grs_rank_args &me, const Geo
 }
 
 // Stores D: the rows and columns outside it are clipped by the copy engine.
-template <class C> GRS_DEVICE void store_kept(const grs_rank_args &me, const char *tile_buffer, const Tile &tile) {
-    for (int32_t panel = 0; tile.rows > 0 && panel * panel_columns < tile.columns; ++panel)
+template <class C>
+GRS_DEVICE void store_kept(const grs_rank_args &me, const char *tile_buffer, const Tile &tile, bool hurry) {
+    for (int32_t panel = 0; tile.rows > 0 && panel * panel_columns < tile.columns; ++panel) {
         ptx::tensor_store(&me.d, tile_buffer + panel * panel_bytes<C::block_m>(), tile.column + panel * panel_columns,
                           tile.kept_row);
+        if (!hurry) breathe<C>();
+    }
 }
 
 // How the bits of tiles in flight are set. IDLE never sleeps on a store: the bit is set as soon as there is nothing else to do.

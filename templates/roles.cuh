@@ -99,10 +99,10 @@ template <class C> GRS_DEVICE void store_role(const Cta<C> &cta) {
         if (!watch.wait(&barriers.tile_full[0], phase, GRS_WAIT_TILE_FULL)) break;
         bool keep = tile.distance == 0;
         if (keep) {
-            store_kept<C>(cta.me, cta.shared.tile[0], tile);
+            store_kept<C>(cta.me, cta.shared.tile[0], tile, order.last());
         } else {
             if (!watch.wait(&barriers.outbox_free[outbox.slot], outbox.phase ^ 1, GRS_WAIT_OUTBOX_FREE)) break;
-            place<C>(cta.outbox(outbox.slot), cta.shared.tile[0], tile);
+            place<C>(cta.outbox(outbox.slot), cta.shared.tile[0], tile, order.last());
         }
         ptx::bulk_commit();
         ptx::bulk_wait_read<0>();
@@ -167,9 +167,9 @@ template <class C> GRS_DEVICE void ship_role(const Cta<C> &cta, int32_t lane) {
         if constexpr (C::stall_hook)
             if (!keep && !stall(watch)) break;
         if (keep)
-            store_kept<C>(cta.me, cta.shared.tile[cursor.slot], tile);
+            store_kept<C>(cta.me, cta.shared.tile[cursor.slot], tile, order.last());
         else
-            place<C>(peer_slot<C>(cta.me, cta.geometry, tile), cta.shared.tile[cursor.slot], tile);
+            place<C>(peer_slot<C>(cta.me, cta.geometry, tile), cta.shared.tile[cursor.slot], tile, order.last());
         flights.depart();
         if constexpr (C::drain == DRAIN_PER_TILE) flights.land_all();
     }

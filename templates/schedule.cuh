@@ -86,6 +86,7 @@ template <class C> class TileOrder {
         settle();
     }
     GRS_DEVICE bool more() const { return left_ > 0; }
+    GRS_DEVICE bool last() const { return left_ <= stride_; }
     GRS_DEVICE Tile tile() const { return geometry_.tile(rank_, turn_, first_of_group() + offset_, part_); }
     GRS_DEVICE void next() {
         left_ -= stride_;
