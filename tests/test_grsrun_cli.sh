@@ -122,6 +122,22 @@ for row, (mode, iters) in zip(object["rows"], [("back_to_back", 3), ("isolated",
     assert all(row[key] is None for key in ("pace_gbps", "cublas_us", "cublas_nccl_us", "async_tp_us", "limit_us"))
 PY
 }
+# The stand-ins let 200 us pass for a product with the best algorithm, number 3 of 5, and 500 us for an exchange.
+bench_with_baselines() {
+    HOSTGPU_DEVICES=2 GRS_CUBLASLT=$BUILD/tests/shim/libbaselines.so GRS_NCCL=$BUILD/tests/shim/libbaselines.so \
+        exits 0 gpu --shape 16,24,16 --tp 2,4 --bench --iters 3 --json --lda +8 && python3 - "$TMP/out" <<'PY' &&
+import json, sys
+rows = json.load(open(sys.argv[1]))["rows"]
+assert [(row["tp"], row["ranks_per_gpu"]) for row in rows] == [(2, 1), (2, 1), (4, 2), (4, 2)]
+for row in rows:
+    assert row["cublas_us"] >= 200 * row["tp"] and row["limit_us"] == row["cublas_us"], row
+    if row["tp"] == 2:
+        assert row["cublas_nccl_us"] >= 900, row
+    else:
+        assert row["cublas_nccl_us"] is None, row
+PY
+        says err '^# 16,24,16 tp 2: cuBLAS: algorithm 30, tile 31, stages 36, cluster 38, split-K 32 \(number 3 of 4 that cuBLAS 130001 offers\)$'
+}
 bench_of_wrong() {
     HOSTGPU_FAULT=flip exits 1 gpu --shape 16,24,16 --tp 2 --bench --iters 1 && says err '^# 16,24,16 tp 2: mismatches: 1, '
 }
@@ -147,5 +163,6 @@ check "JSON of --verify" json_verify
 check "JSON of a failure" json_of_failure
 check "--bench without baselines" bench
 check "JSON of --bench" bench_json
+check "--bench with baselines, the best algorithm of cuBLAS" bench_with_baselines
 check "--bench checks D" bench_of_wrong
 finish
