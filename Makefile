@@ -86,7 +86,8 @@ ubsan: ## run the tests under UndefinedBehaviorSanitizer
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/ubsan CFLAGS="-O1 -g -fsanitize=undefined -fno-sanitize-recover=all" \
 	    CXXFLAGS="-O1 -g -fsanitize=undefined -fno-sanitize-recover=all" sanitized
 tsan: ## run the tests under ThreadSanitizer
-	@$(MAKE) --no-print-directory BUILD=$(BUILD)/tsan CFLAGS="-O1 -g -fsanitize=thread" CXXFLAGS="-O1 -g -fsanitize=thread" sanitized
+	@TSAN_OPTIONS=suppressions=$(CURDIR)/tests/tsan.supp $(MAKE) --no-print-directory BUILD=$(BUILD)/tsan \
+	    CFLAGS="-O1 -g -fsanitize=thread" CXXFLAGS="-O1 -g -fsanitize=thread" sanitized
 sanitized: all $(TEST_BIN)
 	@BUILD=$(BUILD) tests/run.sh $(TEST_BIN)
 

@@ -112,6 +112,11 @@ precompile() {
     exits 0 "$grsgen" --config "$TMP/good.yaml" --only odd --json && silent err && says out '"outcome": "cached"' &&
         says out '"spill_bytes": 0'
 }
+# On a terminal one line is drawn over; `script` gives the command one.
+progress_bar() {
+    script -qec "$grsgen --config $TMP/good.yaml --only odd" /dev/null </dev/null >"$TMP/out" 2>&1 || return 1
+    says out "[########################] 1/1  1 cached" && grep -q $'\r\033\\[K' "$TMP/out" && says out "1 kernel: 0 compiled, 1 cached"
+}
 dry_run() {
     exits 0 "$grsgen" --config "$TMP/good.yaml" --dry-run && silent err && says out " missing" && says out "1 cached"
 }
@@ -187,9 +192,14 @@ check "--diff of the same" diff_same
 check "--diff of different configs" diff_different
 "$grsgen" --shape 64,64,64,1 --emit ptx >"$TMP/out" 2>"$TMP/err"
 if grep -q 'NVRTC was not found' "$TMP/err"; then
-    for name in precompile dry-run ptx cubin log all; do skip "grsgen: $name" "NVRTC was not found"; done
+    for name in precompile bar dry-run ptx cubin log all; do skip "grsgen: $name" "NVRTC was not found"; done
 else
     check "precompiling, then hits" precompile
+    if command -v script >/dev/null; then
+        check "a progress bar on a terminal" progress_bar
+    else
+        skip "a progress bar on a terminal" "script (bsdutils) was not found"
+    fi
     check "--dry-run" dry_run
     check "--emit ptx" emit_ptx
     check "--emit cubin" emit_cubin
