@@ -109,7 +109,7 @@ bench() {
         grep -q 'nothing to compare with was measured' "$TMP/chart.svg"
 }
 bench_json() {
-    exits 0 gpu --shape 16,24,16 --tp 2 --bench --iters 3 --json && python3 - "$TMP/out" <<'PY'
+    exits 0 gpu --shape 16,24,16 --tp 2 --bench --iters 3 --json --save "$TMP/saved" && cmp "$TMP/out" "$TMP/saved" && python3 - "$TMP/out" <<'PY'
 import json, sys
 object = json.load(open(sys.argv[1]))
 assert object["kind"] == "bench"
@@ -139,7 +139,8 @@ PY
         says err '^# 16,24,16 tp 2: cuBLAS: algorithm 30, tile 31, stages 36, cluster 38, split-K 32 \(number 3 of 4 that cuBLAS 130001 offers\)$'
 }
 bench_of_wrong() {
-    HOSTGPU_FAULT=flip exits 1 gpu --shape 16,24,16 --tp 2 --bench --iters 1 && says err '^# 16,24,16 tp 2: mismatches: 1, '
+    HOSTGPU_FAULT=flip exits 1 gpu --shape 16,24,16 --tp 2 --bench --iters 1 --save "$TMP/never" &&
+        says err '^# 16,24,16 tp 2: mismatches: 1, ' && [[ ! -e $TMP/never ]]
 }
 
 check "a right ring passes" passes

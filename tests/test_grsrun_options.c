@@ -183,7 +183,7 @@ static void refusals(void **state) {
     refuse("--shape 8,8,8 --bench --backend emu", "--bench times GPUs: it cannot be used with --backend emu");
     refuse("--shape 8,8,8 --svg x", "--svg draws what --bench measures: give both");
     refuse("--shape 8,8,8 --bench --verify --json",
-           "--json holds one table: give --bench (which checks D too) or --verify");
+           "--json and --save hold one table: give --bench (which checks D too) or --verify");
     refuse("--shape 8,8,8 --frobnicate", "unknown or ambiguous option '--frobnicate'; see grsrun --help");
     refuse("--shape 8,8,8 -v", "unknown or ambiguous option '-v'; see grsrun --help");
     refuse("--shape 8,8,8 --iters", "--iters needs an argument; see grsrun --help");

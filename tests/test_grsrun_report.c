@@ -90,6 +90,18 @@ static void bench_json(void **state) {
     json_decref(object);
 }
 
+static void object_as_text(void **state) {
+    (void)state;
+    struct buf text = {0};
+    grs_error err;
+    json_t *object = json_pack("{s:f}", "us", 12.3456789);
+    assert_int_equal(report_dump(object, &text, &err), GRS_OK);
+    assert_string_equal(text.data, "{\n \"us\": 12.3457\n}\n");
+    json_decref(object);
+    assert_int_equal(report_dump(NULL, &text, &err), GRS_ERR_MEMORY);
+    buf_free(&text);
+}
+
 static void verify_json(void **state) {
     (void)state;
     static const char *const keys[] = {"m",
@@ -344,6 +356,7 @@ static void chart_to_a_file(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bench_json),
+        cmocka_unit_test(object_as_text),
         cmocka_unit_test(verify_json),
         cmocka_unit_test(rates),
         cmocka_unit_test(limit_of_gemm_and_link),

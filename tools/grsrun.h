@@ -40,14 +40,15 @@ struct grsrun_options {
     bool has_arch;
     enum arch arch; /* valid with has_arch; else the device's (emulated: sm_90a)                    */
 
-    bool verify, bench;   /* neither was asked for: verify                                                */
-    bool json;            /* standard output holds one JSON object and nothing else                       */
-    const char *svg_path; /* chart of ratio against M, with bench                                         */
-    uint64_t seed;        /* of the operands, and of the emulator's scheduler                             */
-    int repeat;           /* launches on the same operands that must agree bit for bit, at least 1        */
-    int iters;            /* launches between two events                                                  */
-    int ranks_per_gpu;    /* 0: as few as the visible GPUs allow                                          */
-    int sms;              /* SMs a rank may use; 0: its share of the device                               */
+    bool verify, bench;    /* neither was asked for: verify                                                */
+    bool json;             /* standard output holds one JSON object and nothing else                       */
+    const char *save_path; /* the same object to this file, if all went well                              */
+    const char *svg_path;  /* chart of ratio against M, with bench                                         */
+    uint64_t seed;         /* of the operands, and of the emulator's scheduler                             */
+    int repeat;            /* launches on the same operands that must agree bit for bit, at least 1        */
+    int iters;             /* launches between two events                                                  */
+    int ranks_per_gpu;     /* 0: as few as the visible GPUs allow                                          */
+    int sms;               /* SMs a rank may use; 0: its share of the device                               */
     struct grsrun_stride lda, ldb, ldd;
     bool guard;        /* guard zones around A, B and D, checked after every launch                    */
     bool graph;        /* launch by replaying a captured graph                                         */

@@ -226,23 +226,31 @@ static void describe_machine(const struct session *session, struct report_head *
                                  .cuda = cuda};
 }
 
-static bool write_results(const struct session *session, const struct report_head *head, grs_error *err) {
+/* JSON to standard output, JSON and chart to files, as asked for. Files are what is kept: only of a run that went through
+ * and whose results are right. */
+static grs_status write_results(const struct session *session, const struct report_head *head, bool keep,
+                                grs_error *err) {
     const struct grsrun_options *options = session->options;
-    bool written = true;
-    if (options->json) {
+    struct buf text = {0};
+    grs_status status = GRS_OK;
+    if (options->json || options->save_path) {
         json_t *rows = options->bench ? report_bench_json(session->bench_rows, session->bench_count)
                                       : report_verify_json(session->verify_rows, session->verify_count);
         json_t *object = report_object(head, rows);
-        written = report_print(object);
+        status = report_dump(object, &text, err);
         json_decref(object);
-        if (!written) {
-            error_set(err, GRS_ERR_IO, "the JSON could not be written");
-        }
     }
-    if (options->svg_path && written) {
-        written = svg_write(options->svg_path, session->bench_rows, session->bench_count, err) == GRS_OK;
+    if (!status && options->json && (fputs(text.data, stdout) == EOF || fflush(stdout))) {
+        status = error_set(err, GRS_ERR_IO, "standard output: the JSON could not be written");
     }
-    return written;
+    if (!status && keep && options->save_path) {
+        status = report_save(options->save_path, &text, err);
+    }
+    buf_free(&text);
+    if (!status && keep && options->svg_path) {
+        status = svg_write(options->svg_path, session->bench_rows, session->bench_count, err);
+    }
+    return status;
 }
 
 static grs_status run_shapes(struct session *session, grs_error *err) {
@@ -296,10 +304,9 @@ int grsrun_gpu_main(const struct grsrun_options *options) {
         show(&session, &text);
         show_notes(NULL, &notes);
         status = run_shapes(&session, &err);
-        grs_error late;
-        if (!write_results(&session, &head, status ? &late : &err) && !status) {
-            status = GRS_ERR_IO;
-        }
+        grs_error later; /* only the first failure is reported */
+        grs_status written = write_results(&session, &head, !status && !session.wrong, status ? &later : &err);
+        status = status ? status : written;
     }
     if (status) {
         fprintf(stderr, "grsrun: %s\n", err.text);

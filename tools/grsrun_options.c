@@ -37,6 +37,7 @@ static const struct option_info infos[] = {
     {"verify", FLAG, AT(verify), NULL, NULL, 0, 0, "compare every element of D on every rank (the default)"},
     {"bench", FLAG, AT(bench), NULL, NULL, 0, 0, "time against cuBLAS and, with a GPU a rank, NCCL"},
     {"json", FLAG, AT(json), NULL, NULL, 0, 0, "one JSON object on standard output, nothing else"},
+    {"save", TEXT, AT(save_path), "FILE", NULL, 0, 0, "the same object to a file, if all results are right"},
     {"svg", TEXT, AT(svg_path), "FILE", NULL, 0, 0, "with --bench: chart of the ratio against M"},
     {"seed", SEED, AT(seed), "S", NULL, 0, 0, "of the operands (default 1)"},
     {"repeat", NUMBER, AT(repeat), "N", NULL, 1, 1000000, "launches on the same operands, bitwise equal (default 2)"},
@@ -357,9 +358,9 @@ static grs_status check_together(const struct grsrun_options *options, grs_error
     if (options->bench && options->backend == BACKEND_EMU) {
         return error_set(err, GRS_ERR_ARGUMENT, "--bench times GPUs: it cannot be used with --backend emu");
     }
-    if (options->json && options->bench && options->verify) {
+    if ((options->json || options->save_path) && options->bench && options->verify) {
         return error_set(err, GRS_ERR_ARGUMENT,
-                         "--json holds one table: give --bench (which checks D too) or --verify");
+                         "--json and --save hold one table: give --bench (which checks D too) or --verify");
     }
     if (options->svg_path && !options->bench) {
         return error_set(err, GRS_ERR_ARGUMENT, "--svg draws what --bench measures: give both");

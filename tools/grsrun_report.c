@@ -1,10 +1,15 @@
 #include "tools/grsrun_report.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
+
+#include "common/error.h"
 
 static json_t *text_or_null(const char *text) {
     return text ? json_string(text) : json_null();
@@ -35,9 +40,33 @@ json_t *report_object(const struct report_head *head, json_t *rows) {
                      stamped ? json_boolean(dirty) : json_null(), "rows", rows);
 }
 
-bool report_print(json_t *object) {
-    bool written = object && json_dumpf(object, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) == 0;
-    return putchar('\n') != EOF && fflush(stdout) == 0 && written;
+grs_status report_dump(const json_t *object, struct buf *out, grs_error *err) {
+    char *text = object ? json_dumps(object, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) : NULL;
+    buf_puts(out, text ? text : "");
+    buf_puts(out, "\n");
+    bool whole = text && !out->failed;
+    free(text);
+    return whole ? GRS_OK : error_set(err, GRS_ERR_MEMORY, "no memory for the JSON");
+}
+
+grs_status report_save(const char *path, const struct buf *text, grs_error *err) {
+    struct buf temporary = {0};
+    grs_status status = GRS_OK;
+    buf_printf(&temporary, "%s.%ld", path, (long)getpid());
+    if (text->failed || temporary.failed) {
+        status = error_set(err, GRS_ERR_MEMORY, "%s: no memory for its text", path);
+        goto done;
+    }
+    FILE *file = fopen(temporary.data, "w");
+    bool written = file && fwrite(text->data, 1, text->length, file) == text->length;
+    written = file && fclose(file) == 0 && written;
+    if (!written || rename(temporary.data, path)) {
+        status = error_set(err, GRS_ERR_IO, "%s: %s", path, strerror(errno));
+        unlink(temporary.data);
+    }
+done:
+    buf_free(&temporary);
+    return status;
 }
 
 void report_origin(const struct report_head *head, struct buf *out) {

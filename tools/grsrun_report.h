@@ -62,8 +62,10 @@ void report_verify_text(const struct verify_row *row, struct buf *out);
 
 /* {"kind", "gpu", "driver", "cuda", "date", "commit", "dirty", "rows"}; steals `rows`. NULL without memory. */
 json_t *report_object(const struct report_head *head, json_t *rows);
-/* To standard output, with a newline at the end; false where that failed. */
-bool report_print(json_t *object);
+/* The object as text, with a newline at the end. GRS_ERR_MEMORY also for `object` NULL. */
+grs_status report_dump(const json_t *object, struct buf *out, grs_error *err);
+/* To a file; replaces what is there only when all of it could be written. */
+grs_status report_save(const char *path, const struct buf *text, grs_error *err);
 /* "# NVIDIA H200, driver 580.95.05, CUDA 13.0, grs 0.1.0 (commit …)". */
 void report_origin(const struct report_head *head, struct buf *out);
 

@@ -1,13 +1,8 @@
 #include "tools/grsrun_svg.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "common/error.h"
 
 /* The page, the plot in it, and the legend to its right; in pixels. */
 enum { WIDTH = 960, HEIGHT = 480, LEFT = 64, TOP = 40, RIGHT = 700, BOTTOM = 420, LEGEND_X = 720, LEGEND_STEP = 18 };
@@ -169,23 +164,9 @@ void svg_draw(const struct bench_row *rows, size_t count, struct buf *out) {
 }
 
 grs_status svg_write(const char *path, const struct bench_row *rows, size_t count, grs_error *err) {
-    struct buf text = {0}, temporary = {0};
-    grs_status status = GRS_OK;
+    struct buf text = {0};
     svg_draw(rows, count, &text);
-    buf_printf(&temporary, "%s.%ld", path, (long)getpid());
-    if (text.failed || temporary.failed) {
-        status = error_set(err, GRS_ERR_MEMORY, "%s: no memory for the chart", path);
-        goto done;
-    }
-    FILE *file = fopen(temporary.data, "w");
-    bool written = file && fwrite(text.data, 1, text.length, file) == text.length;
-    written = file && fclose(file) == 0 && written;
-    if (!written || rename(temporary.data, path)) {
-        status = error_set(err, GRS_ERR_IO, "%s: %s", path, strerror(errno));
-        unlink(temporary.data);
-    }
-done:
+    grs_status status = report_save(path, &text, err);
     buf_free(&text);
-    buf_free(&temporary);
     return status;
 }

@@ -7,7 +7,7 @@
 /* The drawing as text. Rows without a ratio are left out; where none has one, the chart says so. The same rows give the same
  * bytes. */
 void svg_draw(const struct bench_row *rows, size_t count, struct buf *out);
-/* To a file; replaces what is there only when all of it could be written. */
+/* To a file, as report_save does. */
 grs_status svg_write(const char *path, const struct bench_row *rows, size_t count, grs_error *err);
 
 #endif
