@@ -105,11 +105,13 @@ static grs_status check_arguments(const struct plan *plan, int64_t M, const int 
                                   grs_error *err) {
     if (M < 1)
         return error_set(err, GRS_ERR_ARGUMENT, "wait graph: M is %" PRId64 ", allowed: at least 1", M);
+    int cluster = (int)plan->value[FIELD_CLUSTER];
     for (int r = 0; r < plan->shape.tp; r++)
-        if (grid[r] < 1 || wave[r] < 1)
-            return error_set(err, GRS_ERR_ARGUMENT,
-                             "wait graph: rank %d has %d CTAs and waves of %d, allowed: at least 1", r, grid[r],
-                             wave[r]);
+        if (grid[r] < 1 || grid[r] % cluster || wave[r] < cluster)
+            return error_set(
+                err, GRS_ERR_ARGUMENT,
+                "wait graph: rank %d has %d CTAs and waves of %d tiles, allowed: multiples of tile.cluster %d", r,
+                grid[r], wave[r], cluster);
     return GRS_OK;
 }
 

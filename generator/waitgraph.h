@@ -2,7 +2,7 @@
  * argument; this module applies it and enumerates what it does not reach.
  *
  * A node is a tile in a rank's queue; it stands for "its store has been issued". A tile waits
- *   - for the tile before it in its CTA (with clusters: in each CTA of the cluster, whose loads are shared);
+ *   - for the tile before it in its CTA; in a cluster, whose CTAs share loads, also for a little earlier ones of its mates;
  *   - unless it is START, for upstream's signal: for every tile that shares the bit, landed and signalled. Where the drain
  *     holds signals back (`policy: ring` with `flush: never`), the signal of a tile waits in turn for a later tile of the
  *     same CTA: the one with which ring.depth stores are in flight, or the last that the sender takes.
@@ -49,7 +49,7 @@ struct waitgraph_result {
 
 /* One launch: M, and the CTAs and wave of each rank ([tp]; `wave` NULL: the smallest grid, on every rank). GRS_OK and
  * WAITGRAPH_ACYCLIC, or GRS_ERR_PLAN with the reason and the cycle as text; `out` is filled in both cases. Other errors:
- * GRS_ERR_ARGUMENT (M or a grid below 1), GRS_ERR_MEMORY. */
+ * GRS_ERR_ARGUMENT (M below 1, a grid that is no multiple of the cluster), GRS_ERR_MEMORY. */
 grs_status waitgraph_check_ranks(const struct plan *plan, int64_t M, const int *grid, const int *wave,
                                  struct waitgraph_result *out, grs_error *err);
 /* The same with one grid for every rank. */

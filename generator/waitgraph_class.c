@@ -9,16 +9,15 @@
 #include "generator/waitgraph_rules.h"
 
 /* Tiles to sort, and Ms to look at, before a class counts as unproven: a fraction of a second. */
-#define CLASS_WORK (INT64_C(1) << 25)
+#define CLASS_WORK (INT64_C(1) << 23)
 
 struct grids {
     int low, high, step; /* CTAs a rank; whole clusters */
 };
 
 static struct grids grids_of(const struct plan *plan) {
-    int64_t cluster = plan->value[FIELD_CLUSTER], pair = plan->value[FIELD_CTA_GROUP], sms = plan->value[FIELD_SMS];
-    int step = cluster > 1 ? (int)cluster : pair > 1 ? (int)pair : 1;
-    struct grids grids = {step, plan->max_grid, step};
+    int64_t cluster = plan->value[FIELD_CLUSTER], sms = plan->value[FIELD_SMS];
+    struct grids grids = {(int)cluster, plan->max_grid, (int)cluster};
     if (sms && sms <= plan->max_grid)
         grids.low = grids.high = (int)sms;
     return grids;

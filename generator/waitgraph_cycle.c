@@ -13,7 +13,7 @@
 #include "common/error.h"
 #include "generator/waitgraph_graph.h"
 
-#define REACH_WORK (INT64_C(1) << 29) /* maxima that the search may take: some tenths of a second */
+#define REACH_WORK (INT64_C(1) << 26) /* maxima that the search may take: about a tenth of a second */
 
 struct search {
     const struct waitgraph_graph *graph;
@@ -44,9 +44,13 @@ static void keep_step(const struct search *s, int rank, int32_t waiting, int32_t
 
 /* ---------------------------------------------------------------- the number of hops */
 
-static void take_maxima(int16_t *into, const int16_t *from, int32_t count) {
-    for (int32_t i = 0; i < count; i++)
-        into[i] = into[i] > from[i] ? into[i] : from[i];
+/* Vectors are padded to whole blocks, so that the compiler need not guess how to use the machine's. */
+#define BLOCK 16
+
+static void take_maxima(int16_t *restrict into, const int16_t *restrict from, int32_t columns) {
+    for (int32_t block = 0; block < columns; block += BLOCK)
+        for (int32_t i = block; i < block + BLOCK; i++)
+            into[i] = into[i] > from[i] ? into[i] : from[i];
 }
 
 /* Rows of `reach` become what a tile reaches through itself or the tiles before it in its CTA and cluster. */
@@ -54,8 +58,11 @@ static void include_earlier(const struct search *s, int rank, int16_t *reach, in
     const struct waitgraph_rank *r = rank_of(s, rank);
     for (int64_t p = r->grid; p < s->graph->total; p++) {
         int32_t cta = (int32_t)(p % r->grid), mate = cta - cta % s->graph->cluster;
-        for (int32_t i = 0; i < s->graph->cluster && mate < r->grid; i++, mate++)
-            take_maxima(reach + p * columns, reach + (p - r->grid - cta + mate) * columns, columns);
+        for (int32_t i = 0; i < s->graph->cluster; i++, mate++) {
+            int64_t earlier = p - cta + mate - (int64_t)r->grid * (mate == cta ? 1 : s->graph->ahead);
+            if (earlier >= 0)
+                take_maxima(reach + p * columns, reach + earlier * columns, columns);
+        }
     }
 }
 
@@ -99,7 +106,7 @@ static int32_t hop(const struct search *s, int rank, int16_t *reach, int16_t *si
 static grs_status tile_on_shortest(const struct search *s, int32_t *out, grs_error *err) {
     const struct waitgraph_graph *g = s->graph;
     const struct waitgraph_rank *zero = &g->rank[0];
-    int32_t columns = zero->grid < g->total ? zero->grid : g->total;
+    int32_t columns = ((zero->grid < g->total ? zero->grid : g->total) + BLOCK - 1) / BLOCK * BLOCK;
     int64_t cells = (int64_t)g->total * columns, work = 0;
     *out = -1;
     if (cells > REACH_WORK / 8 || g->total / zero->grid >= SHRT_MAX)
@@ -124,6 +131,7 @@ struct visit {
     int32_t *parent; /* [R * total] by rank and position: the waiting tile of the rank before, -1: not yet reached */
     int32_t *signal; /* … and the signal it waits for                                                              */
     int32_t *top;    /* [R * largest grid] what is reached of each CTA's queue: its first `top` tiles              */
+    char *asked;     /* [R * total] by rank that waits and signal: its tiles are reached already              */
     int32_t *level[2], count[2]; /* positions reached with this hop and the next */
 };
 
@@ -133,8 +141,8 @@ static void reach_tile(const struct search *s, struct visit *v, int rank, int32_
     const struct waitgraph_graph *g = s->graph;
     const struct waitgraph_rank *r = rank_of(s, rank);
     int32_t cta = sent % r->grid, mate = cta - cta % g->cluster;
-    for (int32_t i = 0; i < g->cluster && mate < r->grid; i++, mate++) {
-        int32_t end = sent / r->grid + (mate == cta), *top = &v->top[rank * stride + mate];
+    for (int32_t i = 0; i < g->cluster; i++, mate++) {
+        int32_t end = sent / r->grid + 1 - (mate == cta ? 0 : g->ahead), *top = &v->top[rank * stride + mate];
         for (; *top < end; ++*top) {
             int32_t position = mate + *top * r->grid;
             if (!remains(s, rank, position) || r->turn[position] < g->per_rank)
@@ -156,6 +164,10 @@ static void search_from(const struct search *s, struct visit *v, int32_t source,
         v->count[1] = 0;
         for (int32_t n = 0; n < v->count[0]; n++) {
             int32_t waiting = v->level[0][n], turn = here->turn[waiting] - g->per_rank, tile = here->tile[waiting];
+            char *asked = &v->asked[rank * g->total + sender->first_bit[turn] + tile / g->group];
+            if (*asked)
+                continue;
+            *asked = 1;
             for (int32_t i = waitgraph_signal_size(g, up, turn, tile); i-- > 0;) {
                 int32_t signal = waitgraph_signal_member(g, up, turn, tile, i);
                 if (remains(s, rank + 1, sender->hold[signal]))
@@ -175,9 +187,10 @@ static grs_status shortest_through(const struct search *s, int32_t source, grs_e
     size_t tiles = (size_t)g->ring * (size_t)g->total;
     grs_status status = GRS_OK;
     struct visit v = {.parent = malloc(sizeof(int32_t) * (2 * tiles + 2 * (size_t)g->total)),
-                      .top = calloc((size_t)g->ring * (size_t)stride, sizeof(int32_t))};
+                      .top = calloc((size_t)g->ring * (size_t)stride, sizeof(int32_t)),
+                      .asked = calloc(tiles, 1)};
     path = malloc(sizeof *path * 2 * tiles);
-    if (!v.parent || !v.top || !path) {
+    if (!v.parent || !v.top || !v.asked || !path) {
         status = error_set(err, GRS_ERR_MEMORY, "wait graph: no memory to look for a cycle among %zu tiles", tiles);
         goto done;
     }
@@ -201,6 +214,7 @@ static grs_status shortest_through(const struct search *s, int32_t source, grs_e
 done:
     free(v.parent);
     free(v.top);
+    free(v.asked);
     free(path);
     return status;
 }
@@ -210,7 +224,7 @@ static int32_t front_of(const struct search *s, int rank, int32_t position) {
     const struct waitgraph_graph *g = s->graph;
     int32_t grid = rank_of(s, rank)->grid, cta = position % grid, first = cta - cta % g->cluster;
     for (int32_t row = 0;; row++)
-        for (int32_t mate = first; mate < first + g->cluster && mate < grid; mate++)
+        for (int32_t mate = first; mate < first + g->cluster; mate++)
             if (remains(s, rank, row * grid + mate))
                 return row * grid + mate;
 }

@@ -77,6 +77,14 @@ static grs_status build_rank(struct waitgraph_graph *graph, struct waitgraph_ran
     return GRS_OK;
 }
 
+/* A stage is filled again when the math warps of the whole cluster have read it, and those of a CTA go on to the next tile
+ * when they are done with the one before. So a CTA's products of a tile wait for the tile of each mate that lies as many
+ * rows back as it takes to fill all stages, and one. */
+static int tiles_ahead(const struct plan *plan) {
+    int64_t blocks = (plan->shape.k + plan->value[FIELD_TILE_K] - 1) / plan->value[FIELD_TILE_K];
+    return (int)((plan->value[FIELD_STAGES_LOAD] + blocks) / blocks); /* ceil((stages + 1) / blocks) */
+}
+
 /* Ranks with equal segments, grids and waves run the same program with owners renamed. */
 static bool ranks_alike(const struct plan *plan, int64_t M, const int *grid, const int *wave) {
     int64_t tiles = plan_segment_tiles_of(plan, M, 0);
@@ -100,7 +108,8 @@ grs_status waitgraph_graph_build(const struct plan *plan, int64_t M, const int *
         .ring = plan->shape.tp,
         .per_rank = plan->segments / plan->shape.tp,
         .sending = plan->segments - plan->segments / plan->shape.tp,
-        .cluster = plan->value[FIELD_CLUSTER] > 1 ? (int)plan->value[FIELD_CLUSTER] : 1,
+        .cluster = (int)plan->value[FIELD_CLUSTER],
+        .ahead = tiles_ahead(plan),
         .total = (int32_t)tiles.total,
         .group = plan->group_tiles ? plan->group_tiles : (int32_t)tiles.max_tiles,
     };
@@ -210,9 +219,8 @@ static void tile_sent(struct sorting *s, int32_t id) {
     const struct waitgraph_graph *g = s->graph;
     int rank = id / g->total;
     int32_t position = id % g->total, grid = g->rank[rank].grid, cta = position % grid, depth = s->out.depth[id];
-    int32_t mate = cta - cta % g->cluster;
-    for (int32_t i = 0; i < g->cluster && mate < grid; i++, mate++) {
-        int64_t next = (int64_t)position - cta + grid + mate;
+    for (int32_t mate = cta - cta % g->cluster, i = 0; i < g->cluster; i++, mate++) {
+        int64_t next = (int64_t)position - cta + mate + (int64_t)grid * (mate == cta ? 1 : g->ahead);
         if (next < g->total)
             remove_wait(s, rank * g->total + (int32_t)next, depth, id);
     }
@@ -235,11 +243,8 @@ static void count_waits(struct sorting *s) {
     for (int r = 0; r < g->ranks; r++) {
         const struct waitgraph_rank *rank = &g->rank[r];
         for (int32_t p = 0; p < g->total; p++) {
-            int32_t id = r * g->total + p, cta = p % rank->grid, mates = 0;
-            if (p >= rank->grid) /* the cluster's tiles of the round before all exist */
-                for (int32_t mate = cta - cta % g->cluster; mates < g->cluster && mate + mates < rank->grid;)
-                    mates++;
-            s->out.left[id] = mates + (rank->turn[p] >= g->per_rank);
+            int32_t id = r * g->total + p, row = p / rank->grid;
+            s->out.left[id] = (row >= 1) + (row >= g->ahead ? g->cluster - 1 : 0) + (rank->turn[p] >= g->per_rank);
             s->out.depth[id] = -1;
             s->out.from[id] = id;
             if (s->out.left[id] == 0) {

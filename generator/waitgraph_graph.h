@@ -24,7 +24,8 @@ struct waitgraph_graph {
     int ring;      /* R                                                                                      */
     int per_rank;  /* q: owner segments a rank                                                               */
     int sending;   /* turns that send: segments - q                                                          */
-    int cluster;   /* CTAs that go through their queues together                                             */
+    int cluster;   /* CTAs that share the loads of B …                                                       */
+    int ahead;     /* … and so are at most this many tiles apart                                             */
     int32_t total; /* tiles of one rank                                                                      */
     int32_t group; /* tiles a signal                                                                         */
     struct waitgraph_rank *rank; /* [ranks] */

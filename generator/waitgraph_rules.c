@@ -30,6 +30,7 @@ int64_t waitgraph_span(const struct plan *plan, int64_t M, int64_t wave) {
     struct plan_tiles tiles;
     plan_tiles_of(plan, M, &tiles);
     int64_t group = signal_tiles(plan, M), widest = 0;
+    wave = wave / plan->value[FIELD_CLUSTER] * plan->value[FIELD_CLUSTER];
     /* Groups meet waves alike after `wave` of them; the last group of a segment is no wider than others. */
     for (int64_t first = 0, i = 0; first < tiles.max_tiles && i <= wave; first += group, i++) {
         int64_t last = first + group < tiles.max_tiles ? first + group - 1 : tiles.max_tiles - 1;
@@ -58,18 +59,18 @@ bool waitgraph_breaks_rule(const struct plan *plan, int64_t M, const int *wave, 
     int64_t span = waitgraph_span(plan, M, wave[0]), lag = lag_of(plan);
     if (span <= lag)
         return false;
+    static const char allowed[] = "(sms: more CTAs make longer waves), signal.granularity: tile, or order: segment";
     if (plan->group_tiles == 0)
         snprintf(why, size,
                  "signal.granularity: segment with order.interleave %" PRId64 ": a segment of %" PRId64
-                 " tiles reaches over %" PRId64 " waves of %d, allowed: at most %" PRId64
-                 " waves, signal.granularity: tile, or order: segment",
-                 plan->value[FIELD_LAG], signal_tiles(plan, M), span + 1, wave[0], lag + 1);
+                 " tiles reaches over %" PRId64 " waves of %d, allowed: at most %" PRId64 " waves %s",
+                 plan->value[FIELD_LAG], signal_tiles(plan, M), span + 1, wave[0], lag + 1, allowed);
     else
         snprintf(why, size,
                  "signal.granularity: {group: %d} with order.interleave %" PRId64
                  ": the last tile of a group comes %" PRId64 " waves of %d after its first, allowed: at most %" PRId64
-                 " waves, signal.granularity: tile, or order: segment",
-                 plan->group_tiles, plan->value[FIELD_LAG], span, wave[0], lag);
+                 " waves %s",
+                 plan->group_tiles, plan->value[FIELD_LAG], span, wave[0], lag, allowed);
     return true;
 }
 

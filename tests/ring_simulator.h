@@ -21,8 +21,9 @@ struct sim_store { /* issued, its signal not yet set */
 };
 
 struct sim_cta {
-    int rank, count;             /* tiles of its queue */
+    int rank, index, count;      /* CTA of its rank, tiles of its queue */
     int *turn, *tile;            /* [count]            */
+    int loaded, read;            /* blocks of A and B */
     int prefetched, multiplied;  /* tiles done by these roles */
     int stored;                  /* global: tiles that have left the tile buffer; shared: tiles issued */
     int boxed[SIM_DEPTH], boxes; /* global: outbox tiles not yet issued, oldest first                  */
@@ -38,6 +39,7 @@ struct sim {
     const struct plan *plan;
     int64_t M;
     int ranks, per_rank, sending, depth, cluster;
+    int blocks, stages;  /* of A and B: a tile, and in shared memory */
     int freed_on_read;   /* else a buffer is free once its store was drained */
     int *grid, ctas;     /* [ranks], sum */
     struct sim_cta *cta; /* rank after rank */
@@ -83,7 +85,9 @@ static void sim_open(struct sim *s, const struct plan *plan, int64_t M, const in
                       .per_rank = plan->segments / plan->shape.tp,
                       .sending = plan->segments - plan->segments / plan->shape.tp,
                       .depth = (int)plan->value[FIELD_RING_DEPTH],
-                      .cluster = plan->value[FIELD_CLUSTER] > 1 ? (int)plan->value[FIELD_CLUSTER] : 1,
+                      .cluster = (int)plan->value[FIELD_CLUSTER],
+                      .blocks = (int)((plan->shape.k + plan->value[FIELD_TILE_K] - 1) / plan->value[FIELD_TILE_K]),
+                      .stages = (int)plan->value[FIELD_STAGES_LOAD],
                       .random = seed * 2654435761u + 88172645463325252u};
     s->freed_on_read = (int)(sim_random(&s->random) % 2);
     s->grid = malloc(sizeof *s->grid * (size_t)s->ranks);
@@ -101,6 +105,7 @@ static void sim_open(struct sim *s, const struct plan *plan, int64_t M, const in
         assert_non_null(s->landed[r]);
         for (int c = 0; c < grid[r]; c++, cta++) {
             cta->rank = r;
+            cta->index = c;
             cta->turn = malloc(sizeof(int) * 2 * (size_t)(order.total / grid[r] + 1));
             assert_non_null(cta->turn);
             cta->tile = cta->turn + order.total / grid[r] + 1;
@@ -139,18 +144,29 @@ static int sim_prefetch(struct sim *s, struct sim_cta *c) {
     return 1;
 }
 
-/* The loads of a cluster are shared: no CTA starts a product before its mates have finished with the one before. */
-static int sim_multiply(struct sim *s, struct sim_cta *c) {
-    int i = c->multiplied, of_rank = (int)(c - s->cta), first = 0;
-    if (i == c->prefetched)
+/* Loads and products, block by block: a stage is filled when every CTA of the cluster has read what was in it before. */
+static int sim_load(struct sim *s, struct sim_cta *c) {
+    struct sim_cta *first = c - c->index % s->cluster;
+    if (c->loaded == c->count * s->blocks)
         return 0;
-    for (int r = 0; r < c->rank; r++)
-        first += s->grid[r];
-    of_rank -= first;
-    for (int mate = of_rank - of_rank % s->cluster;
-         mate < s->grid[c->rank] && mate / s->cluster == of_rank / s->cluster; mate++)
-        if (s->cta[first + mate].multiplied < i)
+    for (int mate = 0; mate < s->cluster; mate++)
+        if (c->loaded >= first[mate].read + s->stages)
             return 0;
+    c->loaded++;
+    return 1;
+}
+
+static int sim_multiply(struct sim *s, struct sim_cta *c) {
+    struct sim_cta *first = c - c->index % s->cluster;
+    if (c->read < (c->multiplied + 1) * s->blocks && c->multiplied < c->count) {
+        for (int mate = 0; mate < s->cluster; mate++) /* each CTA brings a part of B */
+            if (first[mate].loaded <= c->read)
+                return 0;
+        c->read++;
+        return 1;
+    }
+    if (c->multiplied == c->prefetched) /* the partial, or a free buffer, is not there */
+        return 0;
     c->multiplied++;
     return 1;
 }
@@ -264,8 +280,8 @@ static int sim_land(struct sim *s, struct sim_cta *c) {
 
 /* True: every tile was finished and every signal set. False: it hangs. */
 static int sim_run(struct sim *s) {
-    static int (*const moves[])(struct sim *, struct sim_cta *) = {sim_prefetch, sim_multiply, sim_store,
-                                                                   sim_issue,    sim_drain,    sim_land};
+    static int (*const moves[])(struct sim *, struct sim_cta *) = {sim_load,  sim_prefetch, sim_multiply, sim_store,
+                                                                   sim_issue, sim_drain,    sim_land};
     uint32_t kinds = sizeof moves / sizeof *moves, count = (uint32_t)s->ctas * kinds;
     for (uint32_t idle = 0, at = 0; idle < count; at++, idle++) {
         if (idle == 0)
