@@ -97,9 +97,10 @@ fuzz: ## run the libFuzzer programs for FUZZ_SECONDS each
 fuzz-built: $(FUZZ_BIN)
 	@BUILD=$(BUILD) tests/run_fuzz.sh $(FUZZ_SECONDS) $(FUZZ_BIN)
 
-docs: $(BUILD)/grsgen ## write the generated documents anew
-	$(BUILD)/grsgen --schema=markdown > docs/config.md
-	$(BUILD)/grsgen --schema > docs/config.schema.json
+docs: all ## write the generated documents anew
+	@$(BUILD)/grsgen --schema=markdown > $(BUILD)/config.md && cp $(BUILD)/config.md docs/
+	@$(BUILD)/grsgen --schema > $(BUILD)/config.schema.json && cp $(BUILD)/config.schema.json docs/
+	@for c in grsgen grsrun; do tools/man_options.sh $(BUILD)/$$c man/$$c.1 > $(BUILD)/$$c.1 && cp $(BUILD)/$$c.1 man/; done
 
 format: ## rewrite the sources with clang-format
 	@tools/format.sh
@@ -143,6 +144,8 @@ $(BUILD)/tests/test_schedule.o: INCLUDES += -Itests/device
 $(BUILD)/tests/test_schedule.o: CXXFLAGS += -fno-exceptions
 
 $(BUILD)/tools/grsrun_kernels.o: tools/grsrun_kernels.cu tools/grsrun_values.h
+
+$(BUILD)/emulator/embedded.o: emulator/device.h $(wildcard emulator/*.cuh)
 
 $(BUILD)/libgrs.a: $(LIB_OBJ)
 	@rm -f $@

@@ -68,16 +68,11 @@ commands_need_only_glibc() {
 installed_command_runs() { (cd / && "$there/bin/grsgen" --config "$there/share/grs/configs/h200.yaml" --check); }
 
 pages_name_every_option() {
-    local command option bad=0
+    local command call bad=0
     for command in grsgen grsrun; do
-        while read -r option; do
-            if ! sed 's/\\-/-/g; s/\\f[BIR]//g' "man/$command.1" | grep -qE -e "$option([^a-z-]|\$)"; then
-                echo "man/$command.1 lacks $option"
-                bad=1
-            fi
-        done < <("$BUILD/$command" --help | sed -nE 's/^  (--[a-z0-9-]+).*/\1/p')
+        tools/man_options.sh "$BUILD/$command" "man/$command.1" | diff "man/$command.1" - ||
+            { echo "man/$command.1 is not current: make docs"; bad=1; }
     done
-    local call
     for call in $(tr '\n' ' ' <include/grs.h | grep -oE 'GRS_API [^;#]*;' | sed -E 's/\(.*//; s/.*[ *]//'); do
         grep -qE "\\b$call\\b" man/libgrs.3 || { echo "man/libgrs.3 lacks $call"; bad=1; }
     done
