@@ -13,6 +13,7 @@
 #define ROLE_THREADS     128 /* one warpgroup: loader, prefetcher, storer, sender                          */
 #define ROWS_A_WARPGROUP 64  /* of a tile, by one math warpgroup: wgmma's M                                */
 #define ISSUER_THREADS   32  /* sm_100a: the warp that issues products and owns tensor memory               */
+#define MOST_REGISTERS   240 /* that math threads can use: few kernels need more                            */
 #define OTHER_REGISTERS  26  /* of a math thread, beside accumulators                                      */
 
 static int64_t ceil_div(int64_t a, int64_t b) {
@@ -243,8 +244,11 @@ static void share_registers(struct plan *plan) {
     plan->registers_producer = 64;
     plan->registers_consumer =
         (plan->registers_launch * plan->threads - plan->registers_producer * ROLE_THREADS) / math / 8 * 8;
-    if (plan->registers_consumer > 240)
-        plan->registers_consumer = 240;
+    if (plan->registers_consumer > MOST_REGISTERS)
+        plan->registers_consumer = MOST_REGISTERS;
+    if (plan->registers_launch >
+        plan->registers_consumer) /* then nobody gets more: ptxas launches with what they get */
+        plan->registers_launch = plan->registers_consumer;
 }
 
 /* Rows of A and B begin at multiples of 16 bytes, and coordinates stay 32-bit with a tile to spare. */
