@@ -172,6 +172,9 @@ $(BUILD)/tests/fuzz_%: $(BUILD)/tests/fuzz_%.o $(BUILD)/libgrs.a
 	$(CC) $(CFLAGS) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(STATIC_LIBS)
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libgrs.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(STATIC_LIBS)
+# No cmocka: these run on machines that have a GPU and nothing installed.
+$(BUILD)/tests/gpu/%: $(BUILD)/tests/gpu/%.o $(BUILD)/libgrs.a
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(STATIC_LIBS)
 
 # Libraries that stand in for NVIDIA's in tests: tests/shim_cuda.c becomes $(BUILD)/tests/shim/libcuda.so.
 SHIMS := $(patsubst tests/shim_%.c,$(BUILD)/tests/shim/lib%.so,$(wildcard tests/shim_*.c))
