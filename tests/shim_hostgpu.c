@@ -6,7 +6,8 @@
  *   HOSTGPU_DEVICES  GPUs that it shows (1)
  *   HOSTGPU_FAULT    what it does wrong in the ring: "flip" one bit of one element, leave one "unwritten", write "behind" or
  *                    "before" D, between its "rows", into "A"; "drift": another result from the second launch on; "order":
- *                    add from rank 0 up; "timeout": report a wait whose deadline expired
+ *                    add from rank 0 up; "slots", "mask": write the last byte of rank 0's; "timeout": report a wait whose
+ *                    deadline expired
  *   HOSTGPU_LOG      a file: one line for every kernel launch */
 #include <stdbool.h>
 #include <stdio.h>
@@ -127,12 +128,30 @@ FUNCTION(cuCtxEnablePeerAccess, (CUcontext peer, unsigned int flags)) {
 
 /* ---------------------------------------------------------------- memory, streams, events ------------------------ */
 
+enum { KEPT = 512 };
+struct allocation {
+    char *memory;
+    size_t bytes;
+};
+static struct allocation latest[KEPT]; /* also ones that are free again */
+static int allocations;
+
+static void write_last_byte(void *memory) {
+    for (int i = allocations - 1; i >= 0 && i >= allocations - KEPT; i--) {
+        if (latest[i % KEPT].memory == memory) {
+            latest[i % KEPT].memory[latest[i % KEPT].bytes - 1] = 7;
+            return;
+        }
+    }
+}
+
 FUNCTION(cuMemAlloc_v2, (CUdeviceptr * pointer, size_t bytes)) {
     void *memory = bytes && stack[depth - 1] ? aligned_alloc(256, (bytes + 255) / 256 * 256) : NULL;
     if (!memory) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     memset(memory, 0xa5, bytes);
+    latest[allocations++ % KEPT] = (struct allocation){memory, bytes};
     *pointer = (CUdeviceptr)(uintptr_t)memory;
     return CUDA_SUCCESS;
 }
@@ -453,7 +472,11 @@ static void run_ring(const grs_args *args) {
     for (int owner = 0; owner < args->ring; owner++) {
         run_owner(rank, args->ring, args->m, owner);
     }
-    if (!strcmp(fault(), "timeout")) {
+    if (!strcmp(fault(), "slots")) {
+        write_last_byte(rank[0]->slots);
+    } else if (!strcmp(fault(), "mask")) {
+        write_last_byte(rank[0]->mask);
+    } else if (!strcmp(fault(), "timeout")) {
         *rank[0]->record = (grs_wait_record){.complete = 1,
                                              .role = GRS_ROLE_PREFETCHER,
                                              .wait = GRS_WAIT_UPSTREAM,

@@ -37,7 +37,14 @@ bench_without_gpu() {
         says err '^grsrun: the CUDA driver cannot be opened'
 }
 
+manual() { # every option of --help is in the manual page
+    "$grsrun" --help | grep -oE '^  --[a-z-]+' | tr -d ' ' | while read -r option; do
+        grep -qF -e "${option//-/\\-}" man/grsrun.1 || { echo "man/grsrun.1 lacks $option"; return 1; }
+    done
+}
+
 check "--help" help
+check "the manual page has every option" manual
 check "--version" version
 check "no arguments are a mistake" nothing
 check "a bad shape is a mistake" bad_shape
@@ -155,6 +162,8 @@ check "a write behind D" wrong behind '1 words in or around D of rank 0 were ove
 check "a write before D" wrong before '1 words in or around D of rank 0 were overwritten, the first 3 elements before it' --guard
 check "a write between the rows of D" wrong rows 'the first at row 0, column 137 \(rows have 136 of 144\)' --ldd +8
 check "a write into A" wrong A 'words in or around A of rank 0 were overwritten, the first at row 0, column 5 '
+check "a write behind the slots of this M" wrong slots 'byte [0-9]+ of the receive slots of rank 0 is 0x07 after the launch' --guard
+check "a bit that was not cleared" wrong mask 'byte [0-9]+ of the mask of rank 0 is 0x07 after the launch, should be 0x00'
 check "another result the second time" wrong drift 'operands 2, launch 2: D is not bitwise that of launch 1'
 check "ranks added in another order" wrong order '129,136,72 tp 3 random, operands 1, launch 1: mismatches: [0-9]+$'
 check "a deadline that expired" timed_out

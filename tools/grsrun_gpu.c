@@ -7,6 +7,7 @@
 
 #include "common/error.h"
 #include "tools/grsrun_bench.h"
+#include "tools/grsrun_inside.h"
 #include "tools/grsrun_svg.h"
 #include "tools/grsrun_verify.h"
 
@@ -177,7 +178,9 @@ static grs_status prepare(struct session *session, const struct grsrun_shape *sh
         }
     }
     status = status ? status : grs_ctx_get(session->ctx, shape->m, shape->n, shape->k, shape->tp, kernel, err);
-    return status ? status : grs_comm_prepare(session->team.comms[0], *kernel, shape->m, err);
+    return status ? status
+                  : grs_comm_prepare(session->team.comms[0], *kernel, inside_max_m(session->options, *kernel, shape->m),
+                                     err);
 }
 
 static grs_status verify(struct session *session, const struct grsrun_shape *shape, const grs_kernel *kernel,

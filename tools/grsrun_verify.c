@@ -6,6 +6,7 @@
 
 #include "common/error.h"
 #include "runtime/kernel.h"
+#include "tools/grsrun_inside.h"
 
 #define DATA_SETS 2
 
@@ -65,6 +66,7 @@ static grs_status one_launch(const struct reference *reference, const grs_kernel
                              grs_error *err) {
     struct team *team = reference->team;
     grs_status status = operands_poison(operands, err);
+    status = status ? status : inside_poison(team, err);
     status = status ? status : team_launch(team, kernel, operands, err);
     status = status ? status : team_wait(team, err);
     if (status) {
@@ -74,6 +76,7 @@ static grs_status one_launch(const struct reference *reference, const grs_kernel
     grs_error damage;
     bool last = launch + 1 == team->options->repeat;
     status = operands_check(operands, last, &damage);
+    status = status ? status : inside_check(team, kernel, row->shape.m, &damage);
     if (status == GRS_ERR_STATE) {
         row->surroundings_intact = false;
         note_place(row, set, launch, notes);
