@@ -236,7 +236,8 @@ static void link_and_memory(const struct plan *plan, int64_t M, int grid, struct
             buf_printf(out, " in chunks of %" PRId64, plan->value[FIELD_CHUNK_BYTES]);
         buf_puts(out, "\n");
     }
-    buf_printf(out, "\nMemory that a rank reserves: %" PRId64 " bytes\n", memory.total);
+    buf_printf(out, "\nMemory that a rank reserves for M up to %" PRId64 " on %d CTAs: %" PRId64 " bytes\n", M, grid,
+               memory.total);
     const struct {
         const char *name;
         int64_t bytes;
