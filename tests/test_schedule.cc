@@ -1,4 +1,4 @@
-// The order of tiles as the kernel computes it (templates/schedule.cuh, the numbering of bits in templates/signal.cuh),
+// The order of tiles as the kernel computes it (templates/schedule.cuh, the numbering of bits in templates/bits.cuh),
 // compiled for the host, against its twin in C (generator/tileorder.c) and against what the planner reserves: every tile of
 // every CTA of every rank, over rings, segments, Ms, grids, waves and lags.
 #include <setjmp.h>
@@ -15,7 +15,7 @@ extern "C" {
 }
 
 #include "templates/schedule.cuh"
-#include "templates/signal.cuh"
+#include "templates/bits.cuh"
 
 template <int ring_, int per_rank, int n_, int block_m_, int block_n_, int raster_, int lag_, int group, int cluster_>
 struct Config {
