@@ -56,7 +56,7 @@ static int fixture_reset(void **state) {
     return 0;
 }
 
-static grs_ctx *open_context(void) {
+static inline grs_ctx *open_context(void) {
     grs_ctx_options options = GRS_INIT(grs_ctx_options);
     grs_ctx *ctx = NULL;
     options.memory_only = 1;
@@ -67,7 +67,7 @@ static grs_ctx *open_context(void) {
 }
 
 /* The kernel that the planner makes for a shape; its image is an empty ELF header. The context frees it. */
-static const grs_kernel *make_kernel(grs_ctx *ctx, int64_t M, int64_t n, int64_t k, int tp) {
+static inline const grs_kernel *make_kernel(grs_ctx *ctx, int64_t M, int64_t n, int64_t k, int tp) {
     struct plan_shape class;
     struct plan plan;
     struct grs_kernel *kernel = NULL;
@@ -86,7 +86,7 @@ static const grs_kernel *make_kernel(grs_ctx *ctx, int64_t M, int64_t n, int64_t
     return kernel;
 }
 
-static void assert_nothing_alive(void) {
+static inline void assert_nothing_alive(void) {
     assert_int_equal(shim->live_memory, 0);
     assert_int_equal(shim->live_host, 0);
     assert_int_equal(shim->live_streams, 0);
@@ -96,7 +96,7 @@ static void assert_nothing_alive(void) {
     }
 }
 
-static void destroy_all(grs_comm **comms, int tp) {
+static inline void destroy_all(grs_comm **comms, int tp) {
     for (int rank = 0; rank < tp; rank++) {
         grs_comm_destroy(comms[rank]);
     }
