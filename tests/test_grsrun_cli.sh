@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # grsrun from the outside: exit codes, what goes where, and that a wrong result is found and named. The GPU is
 # tests/shim_hostgpu.c, a driver that runs on the host and does wrong on demand; the kernels are compiled by NVRTC.
-# shellcheck disable=SC2317 # functions are called by name, through check
+# shellcheck disable=SC2317,SC2016 # functions are called by name, through check; patterns have dollars
 set -u
 # shellcheck source=tests/tap.sh
 . "$(dirname "$0")/tap.sh"
@@ -53,6 +53,7 @@ check "--backend gpu without a GPU fails" no_gpu
 check "--bench without a GPU fails" bench_without_gpu
 
 gpu() { env GRS_LIBCUDA="$BUILD/tests/shim/libhostgpu.so" "$grsrun" --backend gpu "$@"; }
+# shellcheck disable=SC2054 # the commas are part of the shape
 small=(--shape 129,136,72 --tp 3)
 if ! gpu "${small[@]}" >"$TMP/first" 2>&1 && grep -q 'NVRTC' "$TMP/first"; then
     skip "runs on the stand-in for a GPU" "$(head -c 200 "$TMP/first" | tr '\n#' '  ')"

@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""bench/tables.py: tables from results, and that those in the tree are what the results say. Prints TAP."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SCRIPT = ROOT / "bench" / "tables.py"
+
+ROW = {"m": 8192, "n": 4096, "k": 2048, "tp": 2, "ranks_per_gpu": 1, "sms": 132, "pace_gbps": None, "config": "k",
+       "ours_us": 200.0, "cublas_us": 160.0, "cublas_nccl_us": 300.0, "async_tp_us": None, "link_gbps": 167.8,
+       "limit_us": 160.0, "metric": 4e-6, "rel_err": 0.002, "iters": 20, "mode": "back_to_back", "l2": "warm"}
+DATA = {"kind": "bench", "gpu": "NVIDIA H200", "driver": None, "cuda": "13.0", "date": "2026-11-30T10:00:00Z",
+        "commit": "abc", "dirty": True, "rows": [ROW, dict(ROW, m=512, ours_us=25.04, limit_us=None, cublas_nccl_us=None),
+                                                 dict(ROW, mode="isolated")]}
+
+
+class Case:
+    """A results file and a document in a temporary directory, named by their absolute paths."""
+
+    def __enter__(self):
+        self.directory = tempfile.TemporaryDirectory()
+        base = pathlib.Path(self.directory.name)
+        self.results, self.document = base / "r.json", base / "d.md"
+        self.results.write_text(json.dumps(DATA))
+        return self
+
+    def __exit__(self, *unused):
+        self.directory.cleanup()
+
+    def write(self, options="", body="old\n", end="<!-- /table -->\n"):
+        self.document.write_text(f"before\n<!-- table: {self.results}{options} -->\n{body}{end}after\n")
+
+    def run(self, *arguments):
+        return subprocess.run([sys.executable, SCRIPT, *arguments, self.document], capture_output=True, text=True, check=False)
+
+
+def usual_columns():
+    with Case() as case:
+        case.write(" where=mode:back_to_back")
+        assert case.run("--check").returncode == 1
+        assert "old" in case.document.read_text()
+        assert case.run().returncode == 0
+        lines = case.document.read_text().split("\n")
+        assert lines[0] == "before" and lines[-2] == "after", lines
+        assert lines[2] == ("| M | N | K | tp | ours, µs | TFLOP/s | cuBLAS, µs | cuBLAS + NCCL, µs | limit, µs | "
+                            "ours / limit | cuBLAS + NCCL / ours |")
+        assert lines[4] == "| 8192 | 4096 | 2048 | 2 | 200 | 687 | 160 | 300 | 160 | 1.25 | 1.50 |", lines[4]
+        assert lines[5] == "| 512 | 4096 | 2048 | 2 | 25.0 | 343 | 160 | – | – | – | – |", lines[5]
+        assert lines[7] == ("ours / limit: geometric mean 1.250, worst 1.250. cuBLAS + NCCL / ours: geometric mean 1.500, "
+                            "worst 1.500. *NVIDIA H200, CUDA 13.0, 2026-11-30, commit abc with changes*"), lines[7]
+        assert case.run("--check").returncode == 0
+
+
+def chosen_columns():
+    with Case() as case:
+        case.write(" columns=m,mode,rel_err where=m:8192 caption=no")
+        assert case.run().returncode == 0
+        assert case.document.read_text() == (
+            f"before\n<!-- table: {case.results} columns=m,mode,rel_err where=m:8192 caption=no -->\n"
+            "| M | mode | relative error |\n| --- | --- | --- |\n| 8192 | back_to_back | 2.0e-03 |\n"
+            "| 8192 | isolated | 2.0e-03 |\n<!-- /table -->\nafter\n")
+
+
+def mistakes_are_named():
+    for options, body, end, expected in [
+            (" columns=m,nope", "", "<!-- /table -->\n", "the rows have no 'nope'; they have m, n, k,"),
+            (" where=m:7", "", "<!-- /table -->\n", "has no row like that"),
+            (" colums=m", "", "<!-- /table -->\n", "'colums=m' is none of columns=, where=, caption="),
+            ("", "", "", "has no '<!-- /table -->'"),
+            ("x", "", "<!-- /table -->\n", "No such file")]:
+        with Case() as case:
+            case.write(options, body, end)
+            before, result = case.document.read_text(), case.run()
+            assert result.returncode == 2 and expected in result.stderr, (options, result.stderr)
+            assert case.document.read_text() == before
+
+
+def no_arguments():
+    result = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True, check=False)
+    assert result.returncode == 2 and "bench/tables.py [--check] FILE" in result.stderr
+
+
+def tree_is_current():
+    documents = [path for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("bench/*.md")]
+                 if "<!-- table:" in path.read_text(encoding="utf-8")]
+    if documents:
+        result = subprocess.run([sys.executable, SCRIPT, "--check", *documents], capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stdout + result.stderr
+
+
+def results_have_their_shape():
+    keys = ["kind", "gpu", "driver", "cuda", "date", "commit", "dirty", "rows"]
+    for path in sorted((ROOT / "bench" / "results").glob("*.json")):
+        data = json.loads(path.read_text())
+        assert list(data) == keys, (path, list(data))
+        for row in data["rows"] if data["kind"] == "bench" else []:
+            assert list(row) == list(ROW), (path, list(row))
+
+
+def main():
+    tests = [usual_columns, chosen_columns, mistakes_are_named, no_arguments, tree_is_current, results_have_their_shape]
+    failed = 0
+    for number, test in enumerate(tests, 1):
+        try:
+            test()
+            print(f"ok {number} - {test.__name__}")
+        except AssertionError as error:
+            failed += 1
+            print(f"not ok {number} - {test.__name__}\n# {str(error)[:2000]}")
+    print(f"1..{len(tests)}")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
