@@ -76,7 +76,7 @@ check-model: ## explore the protocol models exhaustively
 bench: all ## measure against cuBLAS and NCCL on this machine's GPUs
 	@BUILD=$(BUILD) bench/run.sh
 
-bench-jit: all ## measure cold, disk and memory look-ups of a kernel
+bench-jit: all $(BUILD)/bench/bench_jit ## measure cold, disk and memory look-ups of a kernel (JSON=1: as JSON)
 	@BUILD=$(BUILD) bench/jit.sh
 
 asan: ## run the tests under AddressSanitizer
@@ -139,9 +139,8 @@ $(BUILD)/templates/embed.o: templates/embed.S $(BUILD)/templates.list $(TEMPLATE
 	@mkdir -p $(@D)
 	$(CC) -I. -I$(BUILD) -c -o $@ $<
 
-# Templates whose arithmetic the host runs, with declarations in place of instructions.
+# Templates that are arithmetic alone, compiled for the host.
 $(BUILD)/tests/test_schedule.o: INCLUDES += -Itests/device
-$(BUILD)/tests/test_schedule.o: CXXFLAGS += -fno-exceptions
 
 $(BUILD)/tools/grsrun_kernels.o: tools/grsrun_kernels.cu tools/grsrun_values.h
 
@@ -171,7 +170,9 @@ $(BUILD)/tests/test_grsrun%: $(BUILD)/tests/test_grsrun%.o $(filter-out %/grsrun
 $(BUILD)/tests/fuzz_%: $(BUILD)/tests/fuzz_%.o $(BUILD)/libgrs.a
 	$(CC) $(CFLAGS) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(STATIC_LIBS)
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libgrs.a
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(STATIC_LIBS)
+	$(if $(wildcard tests/$*.cc),$(CXX) $(CXXFLAGS),$(CC) $(CFLAGS)) $(LDFLAGS) -o $@ $^ -lcmocka $(STATIC_LIBS)
+$(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/libgrs.a
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(STATIC_LIBS)
 # No cmocka: these run on machines that have a GPU and nothing installed.
 $(BUILD)/tests/gpu/%: $(BUILD)/tests/gpu/%.o $(BUILD)/libgrs.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(STATIC_LIBS)
