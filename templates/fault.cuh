@@ -25,8 +25,13 @@ struct Watch {
     GRS_DEVICE void at(const Tile &tile, int32_t tile_position) {
         owner = tile.owner;
         index = tile.index;
-        position = tile_position;
+        at(tile_position);
     }
+    GRS_DEVICE void at(int32_t tile_position) {
+        position = tile_position;
+        note(GRS_WAIT_NONE);
+    }
+    GRS_DEVICE void note(grs_wait what) const { ptx::note(role, owner, index, position, what); }
 
     GRS_DEVICE bool leaving() const { return ptx::load_shared(leave) != 0; }
 
@@ -69,7 +74,7 @@ struct Watch {
 // One spin: call `more` after each look that failed.
 class Patience {
   public:
-    GRS_DEVICE Patience(Watch &watch, grs_wait what) : watch_(watch), what_(what) {}
+    GRS_DEVICE Patience(Watch &watch, grs_wait what) : watch_(watch), what_(what) { watch.note(what); }
 
     // False: leave. `word` and `expected` go into the record.
     GRS_DEVICE bool more(uint64_t word, uint64_t expected) {
@@ -92,6 +97,7 @@ class Patience {
 };
 
 GRS_DEVICE bool Watch::wait(ptx::Barrier *barrier, uint32_t parity, grs_wait what) {
+    note(what);
     if (ptx::barrier_try_wait(barrier, parity)) return true;
     Patience patience(*this, what);
     while (!ptx::barrier_try_wait(barrier, parity))
@@ -100,6 +106,7 @@ GRS_DEVICE bool Watch::wait(ptx::Barrier *barrier, uint32_t parity, grs_wait wha
 }
 
 GRS_DEVICE void Watch::wait_on(ptx::Barrier *barrier, uint32_t parity, grs_wait what) {
+    note(what);
     if (ptx::barrier_try_wait(barrier, parity)) return;
     Patience patience(*this, what);
     while (!ptx::barrier_try_wait(barrier, parity)) patience.more(parity ^ 1, parity);

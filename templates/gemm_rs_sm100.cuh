@@ -22,7 +22,7 @@ template <class C> GRS_DEVICE void issue_role(const Cta<C> &cta) {
 
     for (int32_t place = cta.index / C::cluster; place < cta.geometry.total_places();
          place += cta.args.grid / C::cluster, accum.advance()) {
-        watch.position = place;
+        watch.at(place);
         watch.wait_on(&barriers.accum_free[accum.slot], accum.phase ^ 1, GRS_WAIT_ACCUM_FREE);
         uint32_t accumulator = tcgen05::tensor_address(cta.shared.accumulators, 0, accum.slot * C::block_n);
         for (int32_t block = 0; block < C::k_blocks; ++block, stage.advance()) {
@@ -110,7 +110,7 @@ template <class C> GRS_DEVICE void math_role(const Cta<C> &cta, int32_t math_war
 
     for (int32_t place = cta.index / C::cluster; place < cta.geometry.total_places();
          place += cta.args.grid / C::cluster, accum.advance(), buffer.advance()) {
-        watch.position = place;
+        watch.at(place);
         uint32_t action = TILE_LEAVE;
         if (!leaving) {
             watch.wait_on(&barriers.tile_ready[buffer.slot], buffer.phase, GRS_WAIT_TILE_READY);

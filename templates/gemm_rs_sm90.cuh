@@ -33,7 +33,7 @@ template <class C> GRS_DEVICE void math_role(const Cta<C> &cta, int32_t warpgrou
 
     for (int32_t place = cta.index / C::cluster; place < cta.geometry.total_places();
          place += cta.args.grid / C::cluster, buffer.advance()) {
-        watch.position = place;
+        watch.at(place);
         Accumulator<C::block_n> sum;
         ptx::Barrier *previous = nullptr;
         for (int32_t block = 0; block < C::k_blocks; ++block, cursor.advance()) {

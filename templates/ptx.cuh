@@ -41,6 +41,10 @@ GRS_DEVICE uint32_t shared_address(const void *pointer) {
     return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
+// What the thread is about: its role, the tile in hand (-1: none) and what it is going to wait for. Tells a backend that
+// reports on threads; a GPU does nothing.
+GRS_DEVICE void note(grs_role, int32_t /* owner */, int32_t /* tile */, int32_t /* position */, grs_wait) {}
+
 // ------------------------------------------------------------------ time
 
 GRS_DEVICE uint64_t global_nanoseconds() {
