@@ -3,6 +3,7 @@
 #
 #   check NAME COMMAND...   passes when the command succeeds; its output is shown when it does not
 #   skip NAME WHY
+#   exits CODE COMMAND..., says out|err TEXT, silent out|err: for tests of commands
 #   finish                  at the end: prints the plan, exits 1 when a test failed
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 export LC_ALL=C.UTF-8
@@ -25,6 +26,17 @@ check() {
         tap_failed=$((tap_failed + 1))
     fi
 }
+
+# exits CODE COMMAND...: runs it with outputs in $TMP/out and $TMP/err.
+exits() {
+    local wanted=$1 got
+    shift
+    "$@" >"$TMP/out" 2>"$TMP/err"
+    got=$?
+    [[ $got -eq $wanted ]] || { echo "exit code $got, wanted $wanted: $*"; cat "$TMP/out" "$TMP/err"; return 1; }
+}
+says() { grep -qF -e "$2" "$TMP/$1" || { echo "$1 lacks: $2"; cat "$TMP/$1"; return 1; }; }
+silent() { [[ ! -s $TMP/$1 ]] || { echo "$1 should be empty:"; cat "$TMP/$1"; return 1; }; }
 
 skip() {
     tap_count=$((tap_count + 1))

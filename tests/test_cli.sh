@@ -11,17 +11,6 @@ printf 'version: 1\nshapes:\n  - {m: [64, 4096], n: 512, k: 256, tp: [2, 4], nam
     >"$TMP/good.yaml"
 printf 'version: 1\ntile: {mm: 1}\n' >"$TMP/bad.yaml"
 
-# exits CODE COMMAND...: runs it with outputs in $TMP/out and $TMP/err.
-exits() {
-    local wanted=$1 got
-    shift
-    "$@" >"$TMP/out" 2>"$TMP/err"
-    got=$?
-    [[ $got -eq $wanted ]] || { echo "exit code $got, wanted $wanted: $*"; cat "$TMP/out" "$TMP/err"; return 1; }
-}
-says() { grep -qF -e "$2" "$TMP/$1" || { echo "$1 lacks: $2"; cat "$TMP/$1"; return 1; }; }
-silent() { [[ ! -s $TMP/$1 ]] || { echo "$1 should be empty:"; cat "$TMP/$1"; return 1; }; }
-
 usage() { # ARGUMENTS... — the last is what must be said
     local text=${*: -1}
     exits 2 "$grsgen" "${@:1:$#-1}" && silent out && says err "$text"
@@ -120,6 +109,14 @@ progress_bar() {
 dry_run() {
     exits 0 "$grsgen" --config "$TMP/good.yaml" --dry-run && silent err && says out " missing" && says out "1 cached"
 }
+doctor() {
+    # No driver, no NVRTC, no cache: each is named with what to do about it.
+    GRS_LIBCUDA=$TMP/none GRS_NVRTC=$TMP/none exits 1 "$grsgen" doctor && silent err && says out "missing  driver" &&
+        says out "missing  NVRTC" && says out "-> " || return 1
+    GRS_LIBCUDA=$TMP/none exits 1 "$grsgen" doctor --json && says out '"kind": "doctor"' && says out '"passes": false' || return 1
+    exits 1 "$grsgen" doctor --config "$TMP/bad.yaml" && says out "tile.mm: unknown key" || return 1
+    exits 2 "$grsgen" doctor --frob && says err "doctor: '--frob' is wrong" && exits 0 "$grsgen" doctor --help
+}
 emit_ptx() { exits 0 "$grsgen" --shape 5,520,136,8 --emit ptx && says out ".target sm_90a" && says out "wgmma.mma_async"; }
 emit_cubin() { exits 0 "$grsgen" --shape 5,520,136,8 --emit cubin && [[ $(head -c 4 "$TMP/out" | tr -d '\177') == ELF ]]; }
 emit_log() { exits 0 "$grsgen" --shape 5,520,136,8 --emit log && says out "registers"; }
@@ -190,6 +187,7 @@ check "--schema" schema
 check "--init is a config" init
 check "--diff of the same" diff_same
 check "--diff of different configs" diff_different
+check "doctor" doctor
 "$grsgen" --shape 64,64,64,1 --emit ptx >"$TMP/out" 2>"$TMP/err"
 if grep -q 'NVRTC was not found' "$TMP/err"; then
     for name in precompile bar dry-run ptx cubin log all; do skip "grsgen: $name" "NVRTC was not found"; done

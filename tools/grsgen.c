@@ -7,12 +7,12 @@
 
 int main(int argc, char **argv) {
     struct grsgen_options options;
-    /* Configs are named on the command line here; one from the environment would only surprise. */
-    unsetenv("GRS_CONFIG");
     if (argc > 1 && !strcmp(argv[1], "cache"))
         return grsgen_cache_main(argc - 1, argv + 1);
     if (argc > 1 && !strcmp(argv[1], "doctor"))
         return grsgen_doctor(argc - 1, argv + 1);
+    /* Configs are named on the command line here; one from the environment would only surprise. */
+    unsetenv("GRS_CONFIG");
     if (argc == 1) {
         options_print_help();
         return GRSGEN_USAGE;

@@ -63,7 +63,7 @@ void options_print_help(void) {
            "       grsgen --shape M,N,K,tp --explain | --emit WHAT [options]\n"
            "       grsgen --diff A B | --init | --schema\n"
            "       grsgen cache path|list|show|verify|prune|clear|pack|unpack\n"
-           "       grsgen doctor [--json]\n\n"
+           "       grsgen doctor [--config FILE] [--json]\n\n"
            "Makes fused GEMM + reduce-scatter kernels from a config, and shows what is made.\n\n");
     for (size_t i = 0; i < INFO_COUNT; i++) {
         char left[64];
