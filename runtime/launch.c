@@ -129,12 +129,12 @@ static int launch_grid(const struct plan *plan, int64_t M, int prepared) {
 
 static void fill_header(const struct group *group, const struct group_kernel *prepared, int64_t M, int grid, int ranks,
                         grs_args *out) {
+    memset(out, 0, offsetof(grs_args, rank));
     out->m = (int32_t)M;
     out->grid = grid;
     out->wave = prepared->wave;
     out->ranks = ranks;
     out->ring = group->tp;
-    out->unused = 0;
     out->deadline_ns = group->deadline_ns;
     out->pace_ps_per_kib = group->pace_ps_per_kib;
     out->stall = group->stall;
