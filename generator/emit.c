@@ -44,9 +44,9 @@ static const char *drain_name(const struct plan *plan) {
 /* Measured on H200 (bench/NOTES.md): with 128 x 256 tiles and 16 k-blocks a tile, pauses of 300 ns after 8 KiB let the loads
  * of A and B through and still finish a tile's load and store within the next tile's products; fewer blocks leave
  * less time. */
-#define PIECE_BYTES    8192
-#define PAUSE_A_BLOCK  20
-#define LONGEST_PAUSE  300
+#define PIECE_BYTES   8192
+#define PAUSE_A_BLOCK 20
+#define LONGEST_PAUSE 300
 
 static int64_t piece_pause(const struct plan *plan) {
     int64_t blocks = (plan->shape.k + plan->value[FIELD_TILE_K] - 1) / plan->value[FIELD_TILE_K];
@@ -148,11 +148,35 @@ static void inline_text(struct inliner *in, const char *text, size_t length) {
     }
 }
 
+/* Says nothing that is not in the entry's text too: plans that differ only in what they were made for share a kernel. */
+void emit_comment(const struct plan *plan, struct buf *out) {
+    const struct plan_shape *s = &plan->shape;
+    const char *arch = config_arch_name(plan->arch) + strlen("sm_");
+    buf_printf(out, "// %s, made by grs %d.%d.%d\n", plan->name, GRS_VERSION_MAJOR, GRS_VERSION_MINOR,
+               GRS_VERSION_PATCH);
+    buf_printf(out, "// A [M, %" PRId64 "] x B [%" PRId64 ", %" PRId64 "]^T in BF16, reduce-scattered over %d ranks\n",
+               s->k, s->n, s->k, s->tp);
+    buf_printf(out,
+               "// %d threads and %" PRId64 " bytes of dynamic shared memory a CTA; launch argument: grs_args\n"
+               "// compile: nvcc -std=c++17 -gencode arch=compute_%s,code=sm_%s -cubin\n",
+               plan->threads, plan->shared_bytes, arch, arch);
+    for (int f = 0; f < FIELD_COUNT; f++) {
+        const struct field_info *info = &config_fields[f];
+        if (info->plan_time || (info->only_arch && info->only_arch != 1 + (int)plan->arch))
+            continue;
+        buf_printf(out, "//   %s: ", info->key);
+        config_value_text((enum field)f, plan->value[f], out);
+        buf_puts(out, "\n");
+    }
+    buf_puts(out, "\n");
+}
+
 grs_status emit_standalone(const struct plan *plan, struct buf *out, grs_error *err) {
     struct buf entry = {0};
     grs_status status = emit_entry(plan, &entry, err);
     if (status == GRS_OK) {
         struct inliner in = {.out = out};
+        emit_comment(plan, out);
         inline_text(&in, entry.data, entry.length);
         if (out->failed)
             status = error_set(err, GRS_ERR_MEMORY, "emit: out of memory");

@@ -173,7 +173,7 @@ static void plan_time_values_are_not_in_the_text(void **state) {
     buf_printf(&yaml, "sms: 100\nlink_gbps: 100\nm: dynamic\n%s", a.yaml);
     b.yaml = yaml.data;
     struct plan one = emit_case_plan(&a), two = emit_case_plan(&b);
-    struct buf first = entry_of(&one), second = entry_of(&two);
+    struct buf first = standalone_of(&one), second = standalone_of(&two);
     assert_string_equal(first.data, second.data);
     buf_free(&first);
     buf_free(&second);
@@ -245,8 +245,9 @@ static void one_file_holds_each_template_once(void **state) {
                          occurrences(text.data, "#include <stddef.h>") + occurrences(text.data, "#include <stdint.h>"));
         assert_int_equal(count_in_code(text.data, '{'), count_in_code(text.data, '}'));
         assert_int_equal(count_in_code(text.data, '('), count_in_code(text.data, ')'));
-        /* One kernel, named after its shape, and everything after the templates is the entry's. */
-        assert_int_equal(occurrences(text.data, plan.name), 1);
+        /* The comment and one kernel bear the name, and everything after the templates is the entry's. */
+        assert_int_equal(occurrences(text.data, plan.name), 2);
+        assert_memory_equal(text.data, "// grs_gemm_rs_", 15);
         const char *config = strstr(entry.data, "struct Config {");
         assert_non_null(config);
         assert_string_equal(text.data + text.length - strlen(config), config);
