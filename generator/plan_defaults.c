@@ -64,10 +64,13 @@ void plan_defaults(const struct config *config, struct plan *plan) {
     take(config, plan, FIELD_CLUSTER, 1, "no multicast: grids of any size");
     take(config, plan, FIELD_CTA_GROUP, 1, "one CTA a tile");
     take(config, plan, FIELD_STAGES_ACCUM, accumulators_that_fit(plan), "as many as tensor memory holds, up to four");
-    take(config, plan, FIELD_RING_DEPTH, 4,
-         "a burst of a whole wave may queue for the link without stopping the products");
     take(config, plan, FIELD_RING_PLACE, PLACE_GLOBAL,
          "partials that wait for the link take no shared memory from A and B");
+    if (plan->value[FIELD_RING_PLACE] == PLACE_SHARED)
+        take(config, plan, FIELD_RING_DEPTH, 2, "each more costs as much shared memory as a stage or two");
+    else
+        take(config, plan, FIELD_RING_DEPTH, 4,
+             "a burst of a whole wave may queue for the link without stopping the products");
     if (alone || plan->value[FIELD_RING_PLACE] == PLACE_SHARED) {
         const char *why = alone ? "nothing is sent" : "tiles leave from where they were made";
         take(config, plan, FIELD_CHUNK_BYTES, 1024, why);
@@ -82,6 +85,8 @@ void plan_defaults(const struct config *config, struct plan *plan) {
     take(config, plan, FIELD_DRAIN_FLUSH, FLUSH_OWNER_BOUNDARY, "the ring's loop needs no other flush");
     if (alone)
         take(config, plan, FIELD_ORDER, ORDER_SEGMENT, "one segment");
+    else if (plan->value[FIELD_GRANULARITY] != GRANULARITY_TILE)
+        take(config, plan, FIELD_ORDER, ORDER_SEGMENT, "signals of several tiles, whatever the grid");
     else
         take(config, plan, FIELD_ORDER, ORDER_INTERLEAVE, "sending spreads over the whole run");
     take(config, plan, FIELD_LAG, 2, "a wave's burst has crossed the link before its partials come due");

@@ -500,6 +500,21 @@ static void every_value_has_an_origin(void **state) {
     assert_int_equal(plan.value[FIELD_RING_DEPTH], 3);
 }
 
+/* What a config leaves open is chosen to go with what it says. */
+static void choices_suit_what_is_given(void **state) {
+    (void)state;
+    struct plan plan = solve("signal: {granularity: segment}\n", &any);
+    assert_int_equal(plan.value[FIELD_ORDER], ORDER_SEGMENT);
+    plan = solve("signal: {granularity: {group: 64}}\n", &any);
+    assert_int_equal(plan.value[FIELD_ORDER], ORDER_SEGMENT);
+    plan = solve("ring: {place: shared}\n", &any);
+    assert_true(plan.tile_buffers >= 2);
+    plan = solve("ring: {place: shared}\ndrain: {policy: lane_per_stage}\n", &any);
+    assert_true(plan.tile_buffers >= 2);
+    plan = solve("ring: {depth: 8}\ntile: {m: 64, n: 64}\n", &any);
+    assert_int_equal(plan.outbox_depth, 8);
+}
+
 static void names_carry_the_shape(void **state) {
     (void)state;
     struct plan plan = solve("tile: {m: 128, n: 256}\nstages: {load: 3}\n", &any);
@@ -597,6 +612,7 @@ int main(void) {
         cmocka_unit_test(estimates_scale_with_sms_and_link),
         cmocka_unit_test(largest_m),
         cmocka_unit_test(every_value_has_an_origin),
+        cmocka_unit_test(choices_suit_what_is_given),
         cmocka_unit_test(names_carry_the_shape),
         cmocka_unit_test(canonical_text_names_every_field),
         cmocka_unit_test(classes_cover_every_m),
