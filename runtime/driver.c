@@ -59,7 +59,7 @@ grs_status driver_error(const struct driver *drv, grs_error *err, CUresult resul
 /* Fills the table; on failure the library is closed again and the table is left unused. */
 static grs_status load(struct driver *drv, grs_error *err) {
     grs_status status = GRS_OK;
-    const char *path = getenv("GRS_LIBCUDA");
+    const char *path = secure_getenv("GRS_LIBCUDA");
     if (path == NULL || path[0] == '\0') {
         path = "libcuda.so.1";
     }

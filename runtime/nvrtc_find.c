@@ -222,7 +222,7 @@ static bool try_loaded(struct search *search) {
 }
 
 static bool try_path_list(struct search *search, const char *variable) {
-    const char *list = getenv(variable);
+    const char *list = secure_getenv(variable);
     while (list != NULL && *list != '\0') {
         char directory[PATH_MAX];
         size_t length = strcspn(list, ":;");
@@ -296,7 +296,7 @@ done:
 
 static bool try_toolkit(struct search *search, const char *variable) {
     static const char *const folders[] = {"lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib"};
-    const char *root = getenv(variable);
+    const char *root = secure_getenv(variable);
     char directory[PATH_MAX];
     for (size_t i = 0; root != NULL && root[0] != '\0' && i < sizeof(folders) / sizeof(folders[0]); i++) {
         if ((size_t)snprintf(directory, sizeof(directory), "%s/%s", root, folders[i]) < sizeof(directory) &&
@@ -336,7 +336,7 @@ static bool try_python(struct search *search) {
         {NULL, "/opt/venv/lib/python3*/site-packages"},
     };
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-        const char *root = places[i].variable == NULL ? "" : getenv(places[i].variable);
+        const char *root = places[i].variable == NULL ? "" : secure_getenv(places[i].variable);
         for (size_t w = 0; root != NULL && w < sizeof(wheels) / sizeof(wheels[0]); w++) {
             char pattern[256];
             snprintf(pattern, sizeof(pattern), "%s%s", places[i].packages, wheels[w]);
@@ -380,7 +380,7 @@ grs_status nvrtc_locate(const char *path, struct nvrtc_location *out, grs_error 
     const char *named = path, *origin = "nvrtc_path";
     memset(out, 0, sizeof(*out));
     if (named == NULL) {
-        named = getenv("GRS_NVRTC");
+        named = secure_getenv("GRS_NVRTC");
         origin = "GRS_NVRTC";
     }
     if (named != NULL && named[0] != '\0') {
