@@ -70,6 +70,10 @@ options() {
         [[ $(grep -c graph "$TMP/log") -eq 24 ]]
 }
 list() { exits 0 gpu --shape 1,7:29x2,16,8 --tp 1,2 && [[ $(grep -c ' ok$' "$TMP/out") -eq 16 ]]; }
+rounds() { # of two shapes on one communicator; nothing is shown before the last
+    exits 0 gpu --shape 9,17,16,8 --tp 2 --rounds 3 --repeat 1 && silent err && [[ $(grep -c ' ok$' "$TMP/out") -eq 4 ]] &&
+        says out ' 17 .* random +6 +0 '
+}
 config_shapes() {
     printf 'version: 1\nshapes:\n  - {m: [3, 40], n: 24, k: 16, tp: [1, 4]}\n' >"$TMP/good.yaml"
     exits 0 gpu --config "$TMP/good.yaml" --tp 4 && [[ $(grep -c ' ok$' "$TMP/out") -eq 4 ]]
@@ -154,6 +158,7 @@ bench_of_wrong() {
 check "a right ring passes" passes
 check "graphs, guards, strides, two GPUs, more repeats" options
 check "lists and ranges of M, two tp" list
+check "rounds" rounds
 check "shapes of a config, of one tp" config_shapes
 check "one wrong bit" wrong flip \
     'rank 0: 1 of 5848 elements are wrong, 0 of them never written; the first at row 42 \(row 42 of A\), column 135, owner 0, tile [0-9]+ '

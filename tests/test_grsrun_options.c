@@ -70,7 +70,7 @@ static void defaults(void **state) {
 static void every_option(void **state) {
     (void)state;
     struct grsrun_options options;
-    accept("--shape=64,128,256 --tp 2 --backend gpu --arch sm_90a --verify --bench --svg x.svg --seed 0x10 --repeat 20 "
+    accept("--shape=64,128,256 --tp 2 --backend gpu --arch sm_90a --verify --rounds 3 --seed 0x10 --repeat 20 "
            "--iters 7 --l2 cold --ranks-per-gpu 2 --sms 66 --lda +8 --ldb 512 --ldd +0 --guard --graph --ctas 5 "
            "--schedule "
            "adversarial --runs 9",
@@ -79,8 +79,8 @@ static void every_option(void **state) {
     assert_int_equal(options.backend, BACKEND_GPU);
     assert_true(options.has_arch);
     assert_int_equal(options.arch, ARCH_SM90A);
-    assert_true(options.verify && options.bench && options.guard && options.graph);
-    assert_string_equal(options.svg_path, "x.svg");
+    assert_true(options.verify && options.guard && options.graph);
+    assert_int_equal(options.rounds, 3);
     assert_int_equal(options.seed, 16);
     assert_int_equal(options.repeat, 20);
     assert_int_equal(options.iters, 7);
@@ -99,8 +99,10 @@ static void every_option(void **state) {
 static void bench_alone_does_not_verify(void **state) {
     (void)state;
     struct grsrun_options options;
-    accept("--bench --json --shape 8,8,8", &options);
+    accept("--bench --json --svg x.svg --save x.json --shape 8,8,8", &options);
     assert_true(options.bench && options.json);
+    assert_string_equal(options.svg_path, "x.svg");
+    assert_string_equal(options.save_path, "x.json");
     assert_false(options.verify);
     grsrun_options_free(&options);
 }
@@ -181,6 +183,8 @@ static void refusals(void **state) {
     refuse("--shape 8,8,64 --lda 32", "--lda: 32 is less than a row, K = 64");
     refuse("--shape 8,128,8 --ldd 64", "--ldd: 64 is less than a row, N = 128");
     refuse("--shape 8,8,8 --bench --backend emu", "--bench times GPUs: it cannot be used with --backend emu");
+    refuse("--shape 8,8,8 --bench --guard", "--guard and --rounds are for --verify: leave them out with --bench");
+    refuse("--shape 8,8,8 --bench --rounds 2", "--guard and --rounds are for --verify: leave them out with --bench");
     refuse("--shape 8,8,8 --svg x", "--svg draws what --bench measures: give both");
     refuse("--shape 8,8,8 --bench --verify --json",
            "--json and --save hold one table: give --bench (which checks D too) or --verify");

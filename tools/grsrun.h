@@ -45,6 +45,7 @@ struct grsrun_options {
     const char *save_path; /* the same object to this file, if all went well                              */
     const char *svg_path;  /* chart of ratio against M, with bench                                         */
     uint64_t seed;         /* of the operands, and of the emulator's scheduler                             */
+    int rounds;            /* times that the list of shapes is verified, with new operands each time           */
     int repeat;            /* launches on the same operands that must agree bit for bit, at least 1        */
     int iters;             /* launches between two events                                                  */
     int ranks_per_gpu;     /* 0: as few as the visible GPUs allow                                          */

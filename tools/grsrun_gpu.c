@@ -183,16 +183,20 @@ static grs_status prepare(struct session *session, const struct grsrun_shape *sh
                                      err);
 }
 
-static grs_status verify(struct session *session, const struct grsrun_shape *shape, const grs_kernel *kernel,
-                         grs_error *err) {
+/* Both modes of one shape, in one of the rounds; the rows are shown with the last, or with the first that goes wrong. */
+static grs_status verify(struct session *session, size_t index, int round, const grs_kernel *kernel, grs_error *err) {
     grs_status status = GRS_OK;
     for (int mode = VALUES_EXACT; mode <= VALUES_RANDOM && !status; mode++) {
-        struct verify_row *row = &session->verify_rows[session->verify_count];
+        struct verify_row *row = &session->verify_rows[2 * index + (size_t)mode];
         struct buf notes = {0}, text = {0};
-        status = verify_shape(&session->team, kernel, shape, (enum values_mode)mode, row, &notes, err);
-        if (!status) {
+        if (round == 0) {
+            verify_begin(&session->team, kernel, &session->options->shapes[index], (enum values_mode)mode, row);
             session->verify_count++;
-            session->wrong |= !row->passed;
+        }
+        bool was_right = row->passed;
+        status = verify_round(&session->team, kernel, (enum values_mode)mode, row, &notes, err);
+        session->wrong |= !row->passed && !status;
+        if (!status && (round + 1 == session->options->rounds || (was_right && !row->passed))) {
             report_verify_text(row, &text);
         }
         show(session, &text);
@@ -256,21 +260,27 @@ static grs_status write_results(const struct session *session, const struct repo
     return status;
 }
 
+static grs_status run_shape(struct session *session, size_t index, int round, grs_error *err) {
+    const struct grsrun_shape *shape = &session->options->shapes[index];
+    const grs_kernel *kernel;
+    grs_status status = prepare(session, shape, &kernel, err);
+    if (session->options->verify) {
+        status = status ? status : verify(session, index, round, kernel, err);
+    }
+    if (session->options->bench) {
+        status = status ? status : bench(session, shape, kernel, err);
+    }
+    if (status) {
+        error_prepend(err, "%" PRId64 ",%" PRId64 ",%" PRId64 " tp %d", shape->m, shape->n, shape->k, shape->tp);
+    }
+    return status;
+}
+
 static grs_status run_shapes(struct session *session, grs_error *err) {
-    const struct grsrun_options *options = session->options;
     grs_status status = GRS_OK;
-    for (size_t i = 0; i < options->shape_count && !status; i++) {
-        const struct grsrun_shape *shape = &options->shapes[i];
-        const grs_kernel *kernel;
-        status = prepare(session, shape, &kernel, err);
-        if (options->verify) {
-            status = status ? status : verify(session, shape, kernel, err);
-        }
-        if (options->bench) {
-            status = status ? status : bench(session, shape, kernel, err);
-        }
-        if (status) {
-            error_prepend(err, "%" PRId64 ",%" PRId64 ",%" PRId64 " tp %d", shape->m, shape->n, shape->k, shape->tp);
+    for (int round = 0; round < session->options->rounds; round++) {
+        for (size_t i = 0; i < session->options->shape_count && !status; i++) {
+            status = run_shape(session, i, round, err);
         }
     }
     return status;

@@ -41,6 +41,8 @@ static const struct option_info infos[] = {
     {"svg", TEXT, AT(svg_path), "FILE", NULL, 0, 0, "with --bench: chart of the ratio against M"},
     {"seed", SEED, AT(seed), "S", NULL, 0, 0, "of the operands (default 1)"},
     {"repeat", NUMBER, AT(repeat), "N", NULL, 1, 1000000, "launches on the same operands, bitwise equal (default 2)"},
+    {"rounds", NUMBER, AT(rounds), "N", NULL, 1, 1000000,
+     "times through the shapes, new operands each time (default 1)"},
     {"iters", NUMBER, AT(iters), "N", NULL, 1, 10000, "launches between two events (default 20)"},
     {"l2", CHOICE, AT(l2), "T", temperatures, 0, 0, "cold: operands rotate through more memory than L2 holds"},
     {"ranks-per-gpu", NUMBER, AT(ranks_per_gpu), "N", NULL, 1, 8, "as few as the visible GPUs allow by default"},
@@ -362,6 +364,9 @@ static grs_status check_together(const struct grsrun_options *options, grs_error
         return error_set(err, GRS_ERR_ARGUMENT,
                          "--json and --save hold one table: give --bench (which checks D too) or --verify");
     }
+    if (options->bench && (options->guard || options->rounds > 1)) {
+        return error_set(err, GRS_ERR_ARGUMENT, "--guard and --rounds are for --verify: leave them out with --bench");
+    }
     if (options->svg_path && !options->bench) {
         return error_set(err, GRS_ERR_ARGUMENT, "--svg draws what --bench measures: give both");
     }
@@ -379,7 +384,7 @@ static grs_status check_together(const struct grsrun_options *options, grs_error
 
 grs_status grsrun_options_parse(int argc, char **argv, struct grsrun_options *out, enum options_request *request,
                                 grs_error *err) {
-    *out = (struct grsrun_options){.seed = 1, .repeat = 2, .iters = 20, .ctas = 2, .runs = 1};
+    *out = (struct grsrun_options){.seed = 1, .rounds = 1, .repeat = 2, .iters = 20, .ctas = 2, .runs = 1};
     *request = OPTIONS_RUN;
     struct tp_list tps = {0};
     grs_status status = parse_command_line(argc, argv, out, &tps, request, err);

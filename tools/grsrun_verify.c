@@ -42,9 +42,9 @@ bool verify_statistics(const struct grsrun_shape *shape, enum values_mode mode, 
 }
 
 /* Where the notes are about: "1023,136,72 tp 8 exact, operands 1, launch 2: ". */
-static void note_place(const struct verify_row *row, int set, int launch, struct buf *notes) {
+static void note_place(const struct verify_row *row, int launch, struct buf *notes) {
     buf_printf(notes, "%" PRId64 ",%" PRId64 ",%" PRId64 " tp %d %s, operands %d, launch %d: ", row->shape.m,
-               row->shape.n, row->shape.k, row->shape.tp, row->mode, set + 1, launch + 1);
+               row->shape.n, row->shape.k, row->shape.tp, row->mode, row->data_sets + 1, launch + 1);
 }
 
 static grs_status checksum(const struct operands *operands, uint64_t *out, grs_error *err) {
@@ -62,7 +62,7 @@ static grs_status checksum(const struct operands *operands, uint64_t *out, grs_e
 
 /* One launch on operands that are in place, and everything that can be said about it. */
 static grs_status one_launch(const struct reference *reference, const grs_kernel *kernel, struct operands *operands,
-                             int set, int launch, uint64_t *first_sum, struct verify_row *row, struct buf *notes,
+                             int launch, uint64_t *first_sum, struct verify_row *row, struct buf *notes,
                              grs_error *err) {
     struct team *team = reference->team;
     grs_status status = operands_poison(operands, err);
@@ -79,7 +79,7 @@ static grs_status one_launch(const struct reference *reference, const grs_kernel
     status = status ? status : inside_check(team, kernel, row->shape.m, &damage);
     if (status == GRS_ERR_STATE) {
         row->surroundings_intact = false;
-        note_place(row, set, launch, notes);
+        note_place(row, launch, notes);
         buf_printf(notes, "%s\n", damage.text);
     } else if (status) {
         return error_set(err, status, "%s", damage.text);
@@ -92,7 +92,7 @@ static grs_status one_launch(const struct reference *reference, const grs_kernel
     }
     if (launch) {
         row->repeats_equal = false;
-        note_place(row, set, launch, notes);
+        note_place(row, launch, notes);
         buf_puts(notes, "D is not bitwise that of launch 1\n");
     }
     *first_sum = launch ? *first_sum : sum;
@@ -106,11 +106,11 @@ static grs_status one_launch(const struct reference *reference, const grs_kernel
         row->metric = fmax(row->metric, values_metric(&verdict));
         row->worst = reference->mode == VALUES_RANDOM ? fmax(row->worst, verdict.worst) : NAN;
         if (verdict.mismatches) {
-            note_place(row, set, launch, notes);
+            note_place(row, launch, notes);
             buf_printf(notes, "mismatches: %" PRIu64 "\n%s", verdict.mismatches, places.data ? places.data : "");
         } else if (!verify_statistics(&row->shape, reference->mode, &verdict)) {
             row->passed = false;
-            note_place(row, set, launch, notes);
+            note_place(row, launch, notes);
             buf_printf(notes, "rel_err %.3g (at most %.3g), metric %.3g (below %.3g)\n", values_rel_err(&verdict),
                        values_rel_err_limit(row->shape.tp), values_metric(&verdict), VALUES_METRIC_LIMIT);
         }
@@ -119,31 +119,34 @@ static grs_status one_launch(const struct reference *reference, const grs_kernel
     return status;
 }
 
-grs_status verify_shape(struct team *team, const grs_kernel *kernel, const struct grsrun_shape *shape,
-                        enum values_mode mode, struct verify_row *out, struct buf *notes, grs_error *err) {
+void verify_begin(const struct team *team, const grs_kernel *kernel, const struct grsrun_shape *shape,
+                  enum values_mode mode, struct verify_row *out) {
     *out = (struct verify_row){.shape = *shape,
                                .ranks_per_gpu = team->ranks_per_gpu,
                                .sms = team->sms,
                                .mode = mode == VALUES_EXACT ? "exact" : "random",
-                               .data_sets = DATA_SETS,
                                .worst = mode == VALUES_EXACT ? NAN : 0,
                                .repeats_equal = true,
                                .surroundings_intact = true,
                                .passed = true};
+    snprintf(out->config, sizeof(out->config), "%s", kernel->key);
+}
+
+grs_status verify_round(struct team *team, const grs_kernel *kernel, enum values_mode mode, struct verify_row *row,
+                        struct buf *notes, grs_error *err) {
     struct reference reference = {0};
     struct operands *operands = NULL;
-    grs_status status = reference_make(team, shape, &reference, err);
-    status = status ? status : operands_make(team, shape, &operands, err);
-    snprintf(out->config, sizeof(out->config), "%s", kernel->key);
-    for (int set = 0; set < DATA_SETS && !status; set++) {
-        uint64_t seed = values_mix(team->options->seed + (uint64_t)set), first_sum = 0;
+    grs_status status = reference_make(team, &row->shape, &reference, err);
+    status = status ? status : operands_make(team, &row->shape, &operands, err);
+    for (int i = 0; i < DATA_SETS && !status; i++, row->data_sets++) {
+        uint64_t seed = values_mix(team->options->seed + (uint64_t)row->data_sets), first_sum = 0;
         status = reference_compute(&reference, mode, &seed, err);
         status = status ? status : operands_fill(operands, seed, mode, reference.threshold, err);
         for (int launch = 0; launch < team->options->repeat && !status; launch++) {
-            status = one_launch(&reference, kernel, operands, set, launch, &first_sum, out, notes, err);
+            status = one_launch(&reference, kernel, operands, launch, &first_sum, row, notes, err);
         }
     }
-    out->passed &= out->mismatches == 0 && out->repeats_equal && out->surroundings_intact && !status;
+    row->passed &= row->mismatches == 0 && row->repeats_equal && row->surroundings_intact && !status;
     operands_free(operands);
     reference_free(&reference);
     return status;

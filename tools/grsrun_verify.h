@@ -11,9 +11,14 @@ grs_status verify_launch(const struct reference *reference, const struct operand
 /* Whether the statistics of a comparison are within the limits for these operands. */
 bool verify_statistics(const struct grsrun_shape *shape, enum values_mode mode, const struct values_verdict *verdict);
 
-/* Two sets of operands, options.repeat launches on each, in one mode. D is poison before every launch. GRS_OK whether
- * or not D is right: `out` and `notes` say. An error means that something else failed: a launch, memory, a helper. */
-grs_status verify_shape(struct team *team, const grs_kernel *kernel, const struct grsrun_shape *shape,
-                        enum values_mode mode, struct verify_row *out, struct buf *notes, grs_error *err);
+/* A row before its first round. */
+void verify_begin(const struct team *team, const grs_kernel *kernel, const struct grsrun_shape *shape,
+                  enum values_mode mode, struct verify_row *out);
+
+/* One round: two new sets of operands, options.repeat launches on each. D is poison before every launch. GRS_OK whether or
+ * not D is right: `row`, to which everything is added, and `notes` say. An error means that something else failed: a
+ * launch, memory, a helper. */
+grs_status verify_round(struct team *team, const grs_kernel *kernel, enum values_mode mode, struct verify_row *row,
+                        struct buf *notes, grs_error *err);
 
 #endif
