@@ -108,7 +108,8 @@ grs_status timing_sample(struct timing *timing, struct contestant *contestant, i
         }
         double host_us = (now_us() - begun) / runs;
         /* If the GPU has begun before all was queued, the figure may be the host's. */
-        bool in_time = status || first->drv->cuEventQuery(timing->start[0]) == CUDA_ERROR_NOT_READY;
+        status = status ? status : device_use(first, err);
+        bool in_time = !status && first->drv->cuEventQuery(timing->start[0]) == CUDA_ERROR_NOT_READY;
         status = status ? status : record_ends(timing, err);
         grs_error later;
         grs_status waited = team_wait(team, status ? &later : err);
