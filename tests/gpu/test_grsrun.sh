@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# What grsrun must find right on GPUs: the sweep that kernels of this kind are compared on, odd shapes, strides, guard zones,
+# graphs, and repeats that agree bit for bit. Ranks share GPUs where there are fewer. Every line is one command that can be
+# run by hand; its table is shown when it fails.
+set -u
+# shellcheck source=tests/tap.sh
+. "$(dirname "$0")/../tap.sh"
+grsrun=$BUILD/grsrun
+
+sweep=$TMP/sweep.yaml
+{
+    echo 'version: 1'
+    echo 'shapes:'
+    echo '  - {m: [256, 512, 1024, 2048, 4096, 8192], n: 4096, k: 2048, tp: [1, 2, 3, 4, 8]}'
+} >"$sweep"
+# Many kernels at a time; grsrun by itself compiles one after another.
+precompiled() { "$BUILD/grsgen" --config "$sweep"; }
+check "the sweep's kernels compile" precompiled
+
+verifies() { "$grsrun" --backend gpu --verify "$@"; }
+for tp in 1 2 3 4 8; do
+    check "N 4096 K 2048, M 256 to 8192, tp $tp, 20 repeats" verifies --config "$sweep" --tp $tp --repeat 20
+done
+check "1023,136,72 tp 8" verifies --shape 1023,136,72 --tp 8 --guard
+check "5,520,136 tp 8: ranks without rows" verifies --shape 5,520,136 --tp 8 --guard
+check "129,4104,2056 tp 3" verifies --shape 129,4104,2056 --tp 3 --guard
+for tp in 1 2 3 5 8; do
+    check "odd M, N 8 K 8, tp $tp" verifies --shape 1,7,255,257,1023,1025,4095,8,8 --tp $tp --guard
+    check "odd M, N 136 K 72, tp $tp" verifies --shape 1,7,255,257,1023,1025,4095,136,72 --tp $tp --guard --seed 2
+    check "odd M, N 4104 K 2056, tp $tp" verifies --shape 1,7,255,257,1023,1025,4095,4104,2056 --tp $tp --seed 3
+done
+check "strides larger than rows, bases aligned to 16 bytes only" \
+    verifies --shape 100,257,1032,264 --tp 1,2,4 --lda +8 --ldb +24 --ldd +40 --guard
+check "launches by a captured graph" verifies --shape 300,2000,1024,512 --tp 1,2,4 --graph --repeat 10
+check "few SMs" verifies --shape 1000,1024,512 --tp 2 --sms 8
+check "shapes alternating on one communicator" \
+    verifies --shape 64,1500,512,256 --shape 700,1032,136 --shape 3,24,1024 --tp 2 --rounds 20 --repeat 3
+check "--bench checks what it times" "$grsrun" --bench --shape 1024,4096,2048 --tp 1,2 --iters 5
+finish
