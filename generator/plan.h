@@ -88,6 +88,10 @@ struct plan_estimate {
 };
 void plan_estimate(const struct plan *plan, int64_t M, struct plan_estimate *out);
 
+/* The pace of a CTA's sends with `grid` CTAs on the link, in picoseconds a byte: its share of link_gbps, a little quicker. 0
+ * where nothing is paced. For grs_args.send_ps_per_byte. */
+uint32_t plan_send_pace(const struct plan *plan, int grid);
+
 /* Bytes that one rank sends over the link: (M - rows of the largest owner) * N * 2, that is (R-1)/R * M * N * 2. */
 int64_t plan_link_bytes(const struct plan *plan, int64_t M);
 

@@ -60,6 +60,14 @@ void plan_memory_of(const struct plan *plan, int64_t max_M, int grid, struct pla
     out->total = out->slots + out->mask + out->outbox + out->groups + out->control;
 }
 
+#define SEND_HEADROOM_PERCENT 110 /* over a CTA's even share of the link: bench/NOTES.md */
+
+uint32_t plan_send_pace(const struct plan *plan, int grid) {
+    if (plan->shape.tp == 1 || plan->value[FIELD_RING_PLACE] != PLACE_GLOBAL)
+        return 0;
+    return (uint32_t)(100000 * (int64_t)grid / (plan->value[FIELD_LINK_GBPS] * SEND_HEADROOM_PERCENT));
+}
+
 int64_t plan_link_bytes(const struct plan *plan, int64_t M) {
     int64_t kept = 0; /* by rank 0, which owns the segments 0, R, 2R, ...: no rank keeps more */
     for (int owner = 0; owner < plan->segments; owner += plan->shape.tp)

@@ -135,6 +135,7 @@ static void fill_header(const struct group *group, const struct group_kernel *pr
     out->wave = prepared->wave;
     out->ranks = ranks;
     out->ring = group->tp;
+    out->send_ps_per_byte = plan_send_pace(&prepared->kernel->plan, grid);
     out->deadline_ns = group->deadline_ns;
     out->pace_ps_per_kib = group->pace_ps_per_kib;
     out->stall = group->stall;

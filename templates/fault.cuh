@@ -89,7 +89,7 @@ class Patience {
     }
 
   private:
-    static constexpr uint32_t looks_between_checks = 16;
+    static constexpr uint32_t looks_between_checks = 64;
     Watch &watch_;
     grs_wait what_;
     uint32_t looks_ = 0;

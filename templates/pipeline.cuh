@@ -5,7 +5,7 @@
 //
 // With ring.place: global there is one tile buffer, and what is to be sent takes a second way:
 //
-//   storer ──outbox_full──▶ sender ──outbox_free──▶ storer                 `ring_depth` tiles in global memory
+//   storer ──outbox_full──▶ sender ──outbox_sent──▶ storer, who signals    `ring_depth` tiles in global memory
 //   copy engine ──chunk_full──▶ sender                                     `chunk_count` pieces on their way to the peer
 //
 // Where accumulators lie in tensor memory, an issuer stands between the stages and the math warps:
@@ -34,7 +34,7 @@ template <> struct AccumBarriers<0> {};
 template <class C> struct Barriers : AccumBarriers<C::accum_stages> {
     ptx::Barrier stage_full[C::stages], stage_free[C::stages];
     ptx::Barrier tile_ready[C::tile_buffers], tile_full[C::tile_buffers], tile_free[C::tile_buffers];
-    ptx::Barrier outbox_full[C::outbox_depth], outbox_free[C::outbox_depth];
+    ptx::Barrier outbox_full[C::outbox_depth], outbox_sent[C::outbox_depth];
     ptx::Barrier chunk_full[C::chunk_count];
 };
 
@@ -84,7 +84,7 @@ template <class C> GRS_DEVICE void init_barriers(Barriers<C> &barriers) {
     }
     for (int32_t i = 0; i < C::outbox_depth; ++i) {
         ptx::barrier_init(&barriers.outbox_full[i], 1);
-        ptx::barrier_init(&barriers.outbox_free[i], 1);
+        ptx::barrier_init(&barriers.outbox_sent[i], 1);
     }
     for (int32_t i = 0; i < C::chunk_count; ++i) ptx::barrier_init(&barriers.chunk_full[i], 1);
     ptx::fence_barrier_init();

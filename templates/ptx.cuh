@@ -138,6 +138,20 @@ GRS_DEVICE bool barrier_try_wait(Barrier *barrier, uint32_t parity) {
     return done != 0;
 }
 
+// The same without suspending: for a thread that watches several barriers.
+GRS_DEVICE bool barrier_test_wait(Barrier *barrier, uint32_t parity) {
+    uint32_t done;
+    asm volatile("{\n"
+                 ".reg .pred p;\n"
+                 "mbarrier.test_wait.parity.acquire.cta.shared::cta.b64 p, [%1], %2;\n"
+                 "selp.u32 %0, 1, 0, p;\n"
+                 "}"
+                 : "=r"(done)
+                 : "r"(shared_address(barrier)), "r"(parity)
+                 : "memory");
+    return done != 0;
+}
+
 // ------------------------------------------------------------------ copy engine: tensor maps
 
 GRS_DEVICE void prefetch_tensor_map(const grs_tensor_map *map) {

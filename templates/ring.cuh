@@ -87,48 +87,51 @@ GRS_DEVICE void store_kept(const grs_rank_args &me, const char *tile_buffer, con
 // How the bits of tiles in flight are set. IDLE never sleeps on a store: the bit is set as soon as there is nothing else to do.
 enum Drain { DRAIN_IDLE, DRAIN_PER_TILE, DRAIN_FULL };
 
-// The sending end of a CTA with ring.place: global, used by one thread: pushes outbox tiles to the peer through small pieces of shared memory. A
-// tile's bit is set when its stores have landed: at once when there is nothing else to do, otherwise while the first pieces
-// of the next tile are on their way from the outbox. So no store in flight is ever slept on, and nobody waits for a bit
-// that only a later tile would release.
+// Spreads a CTA's sends over its share of the link. When all CTAs push at once the link backs up into the copy engines, which
+// work in order, and the loads of A and B wait behind; at the rate that the link takes, nothing queues.
+class Tempo {
+  public:
+    GRS_DEVICE explicit Tempo(uint32_t picoseconds_a_byte) : cost_(picoseconds_a_byte) {}
+    GRS_DEVICE void wait_turn(uint32_t bytes) {
+        if (cost_ == 0) return;
+        uint64_t now = ptx::global_nanoseconds();
+        for (; now < next_; now = ptx::global_nanoseconds()) ptx::pause(64);
+        next_ = now + static_cast<uint64_t>(bytes) * cost_ / 1000;
+    }
+
+  private:
+    uint32_t cost_;
+    uint64_t next_ = 0;
+};
+
+// The sending end of a CTA with ring.place: global, used by one thread: pushes outbox tiles to the peer through small pieces of
+// shared memory, at the CTA's tempo.
 template <class C> class Sender {
   public:
-    GRS_DEVICE Sender(Shared<C> &shared, const grs_rank_args &me, const Geometry<C> &geometry)
-        : shared_(shared), me_(me), geometry_(geometry) {}
+    GRS_DEVICE Sender(Shared<C> &shared, const grs_args &args, const grs_rank_args &me, const Geometry<C> &geometry)
+        : shared_(shared), me_(me), geometry_(geometry), tempo_(args.send_ps_per_byte) {}
 
-    GRS_DEVICE void push(Watch &watch, const char *outbox, const Tile &tile, ptx::Barrier *outbox_free) {
+    // Returns when the tile has landed, so that its bit may be set.
+    GRS_DEVICE void push(Watch &watch, const char *outbox, const Tile &tile) {
         Extent<C> extent(tile);
         int32_t in_panel = static_cast<int32_t>((extent.bytes + C::chunk_bytes - 1) / C::chunk_bytes);
         int32_t pieces = extent.panels * in_panel;
         char *slot = peer_slot<C>(me_, geometry_, tile);
 
         for (int32_t piece = 0; piece < minimum(pieces, C::chunk_count); ++piece) fetch(outbox, extent, in_panel, piece);
-        if (pending_) land();
         for (int32_t piece = 0; piece < pieces; ++piece) {
             watch.wait_on(&shared_.barriers.chunk_full[full_.slot], full_.phase, GRS_WAIT_CHUNK);
+            tempo_.wait_turn(bytes(extent, in_panel, piece));
             ptx::bulk_store(slot + offset(in_panel, piece), shared_.chunk[full_.slot], bytes(extent, in_panel, piece));
             ptx::bulk_commit();
             full_.advance();
-            if (piece == pieces - 1) ptx::barrier_arrive(outbox_free); // the last piece has left the outbox
-            int32_t ahead = piece - 1 + C::chunk_count;                // goes where the piece before this one was
+            int32_t ahead = piece - 1 + C::chunk_count; // goes where the piece before this one was
             if (piece > 0 && ahead < pieces) {
                 ptx::bulk_wait_read<1>();
                 fetch(outbox, extent, in_panel, ahead);
             }
         }
-        ptx::bulk_wait_read<0>(); // every chunk is free for the next tile
-        if (pieces == 0) ptx::barrier_arrive(outbox_free);
-        pending_ = true;
-        turn_ = tile.turn, owner_ = tile.owner, index_ = tile.index;
-        if constexpr (C::drain == DRAIN_PER_TILE) land();
-    }
-
-    // Sets the bit of the tile whose stores may still be in flight.
-    GRS_DEVICE void land() {
-        if (!pending_) return;
         ptx::bulk_wait<0>();
-        signal_landed<C>(geometry_, me_, turn_, owner_, index_);
-        pending_ = false;
     }
 
   private:
@@ -137,9 +140,7 @@ template <class C> class Sender {
         return piece / in_panel * panel_bytes<C::block_m>() + piece % in_panel * C::chunk_bytes;
     }
     GRS_DEVICE static uint32_t bytes(const Extent<C> &extent, int32_t in_panel, int32_t piece) {
-        uint32_t begin = static_cast<uint32_t>(piece % in_panel * C::chunk_bytes);
-        uint32_t left = extent.bytes - begin;
-        return left < C::chunk_bytes ? left : C::chunk_bytes;
+        return piece_of(extent.bytes, static_cast<uint32_t>(piece % in_panel * C::chunk_bytes), C::chunk_bytes);
     }
     GRS_DEVICE void fetch(const char *outbox, const Extent<C> &extent, int32_t in_panel, int32_t piece) {
         ptx::Barrier *full = &shared_.barriers.chunk_full[empty_.slot];
@@ -152,9 +153,45 @@ template <class C> class Sender {
     Shared<C> &shared_;
     const grs_rank_args &me_;
     Geometry<C> geometry_;
+    Tempo tempo_;
     Cursor<C::chunk_count> empty_, full_; // next chunk to fetch into, next to send
-    bool pending_ = false;                // a tile sent but not signalled
-    int32_t turn_ = 0, owner_ = 0, index_ = 0;
+};
+
+// Tiles in the outbox, oldest first: posted, and not yet signalled. The storer keeps it, since setting a bit takes microseconds
+// (a release at system scope) in which the sender can push the next tile. Which tile the oldest is follows from the order.
+template <class C> class Posted {
+  public:
+    GRS_DEVICE Posted(Shared<C> &shared, const grs_rank_args &me, const Geometry<C> &geometry,
+                      const TileOrder<C> &order)
+        : shared_(shared), me_(me), geometry_(geometry), trail_(order) {}
+    GRS_DEVICE bool any() const { return count_ > 0; }
+    GRS_DEVICE bool full() const { return count_ == C::outbox_depth; }
+    GRS_DEVICE void add() { ++count_; }
+    GRS_DEVICE bool oldest_sent() const {
+        return any() && ptx::barrier_test_wait(&shared_.barriers.outbox_sent[sent_.slot], sent_.phase);
+    }
+    GRS_DEVICE bool wait_oldest(Watch &watch) {
+        return watch.wait(&shared_.barriers.outbox_sent[sent_.slot], sent_.phase, GRS_WAIT_OUTBOX_FREE);
+    }
+    GRS_DEVICE void signal_oldest() {
+        Tile tile = trail_.tile();
+        while (tile.distance == 0) { // kept tiles never enter the outbox
+            trail_.next();
+            tile = trail_.tile();
+        }
+        signal_landed<C>(geometry_, me_, tile.turn, tile.owner, tile.index);
+        trail_.next();
+        sent_.advance();
+        --count_;
+    }
+
+  private:
+    Shared<C> &shared_;
+    const grs_rank_args &me_;
+    Geometry<C> geometry_;
+    TileOrder<C> trail_;
+    Cursor<C::outbox_depth> sent_;
+    int32_t count_ = 0;
 };
 
 // All but the newest `pending` groups of this thread have landed (or been read), for a number known at run time.

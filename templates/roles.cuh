@@ -86,22 +86,36 @@ template <class C> GRS_DEVICE void prefetch_role(const Cta<C> &cta) {
     }
 }
 
-// ring.place: global. Moves finished tiles out of the one tile buffer: to D at the end of the ring, else to the outbox.
+// ring.place: global. Moves finished tiles out of the one tile buffer: to D at the end of the ring, else to the outbox. Sets the
+// bits of tiles that the sender has sent, whenever no finished tile waits: no store in flight is slept on, and nobody waits
+// for a bit that only a later tile would release.
 template <class C> GRS_DEVICE void store_role(const Cta<C> &cta) {
     Watch watch = cta.watch(GRS_ROLE_STORER);
     Barriers<C> &barriers = cta.shared.barriers;
+    Posted<C> posted(cta.shared, cta.me, cta.geometry, cta.order());
     Cursor<C::outbox_depth> outbox;
     int32_t sequence = 0;
     uint32_t phase = 0;
     for (TileOrder<C> order = cta.order(); order.more(); order.next(), ++sequence, phase ^= 1) {
         Tile tile = order.tile();
         watch.at(tile, cta.position(sequence));
-        if (!watch.wait(&barriers.tile_full[0], phase, GRS_WAIT_TILE_FULL)) break;
+        Patience patience(watch, GRS_WAIT_TILE_FULL);
+        while (!ptx::barrier_test_wait(&barriers.tile_full[0], phase)) {
+            if (posted.oldest_sent())
+                posted.signal_oldest();
+            else if (!patience.more(phase ^ 1, phase))
+                return;
+            else
+                ptx::pause(32);
+        }
         bool keep = tile.distance == 0;
         if (keep) {
             store_kept<C>(cta.me, cta.shared.tile[0], tile, order.last());
         } else {
-            if (!watch.wait(&barriers.outbox_free[outbox.slot], outbox.phase ^ 1, GRS_WAIT_OUTBOX_FREE)) break;
+            if (posted.full()) {
+                if (!posted.wait_oldest(watch)) return;
+                posted.signal_oldest();
+            }
             place<C>(cta.outbox(outbox.slot), cta.shared.tile[0], tile, order.last());
         }
         ptx::bulk_commit();
@@ -111,14 +125,21 @@ template <class C> GRS_DEVICE void store_role(const Cta<C> &cta) {
         ptx::bulk_wait<0>();                                    // landed, so that the sender may read it …
         ptx::barrier_arrive(&barriers.outbox_full[outbox.slot]); // … after this release
         outbox.advance();
+        posted.add();
+        while (C::drain == DRAIN_PER_TILE && posted.any()) {
+            if (!posted.wait_oldest(watch)) return;
+            posted.signal_oldest();
+        }
     }
+    for (; posted.any(); posted.signal_oldest())
+        if (!posted.wait_oldest(watch)) return;
 }
 
-// ring.place: global. Pushes the outbox to downstream, in order, and signals.
+// ring.place: global. Pushes the outbox to downstream, in order.
 template <class C> GRS_DEVICE void send_role(const Cta<C> &cta) {
     Watch watch = cta.watch(GRS_ROLE_SENDER);
     Barriers<C> &barriers = cta.shared.barriers;
-    Sender<C> sender(cta.shared, cta.me, cta.geometry);
+    Sender<C> sender(cta.shared, cta.args, cta.me, cta.geometry);
     Cursor<C::outbox_depth> outbox;
     bool has_credit = false;
     int32_t sequence = 0;
@@ -126,20 +147,16 @@ template <class C> GRS_DEVICE void send_role(const Cta<C> &cta) {
         Tile tile = order.tile();
         if (tile.distance == 0) continue;
         watch.at(tile, cta.position(sequence));
-        ptx::Barrier *full = &barriers.outbox_full[outbox.slot];
-        if (!ptx::barrier_try_wait(full, outbox.phase)) {
-            sender.land(); // nothing to send: no bit waits for what comes next
-            if (!watch.wait(full, outbox.phase, GRS_WAIT_OUTBOX_FULL)) return;
-        }
+        if (!watch.wait(&barriers.outbox_full[outbox.slot], outbox.phase, GRS_WAIT_OUTBOX_FULL)) return;
         if (!has_credit && !wait_credit(watch)) return;
         has_credit = true;
         if constexpr (C::stall_hook)
-            if (!stall(watch)) break;
+            if (!stall(watch)) return;
         ptx::fence_proxy_async(); // the outbox was written by another thread's copies
-        sender.push(watch, cta.outbox(outbox.slot), tile, &barriers.outbox_free[outbox.slot]);
+        sender.push(watch, cta.outbox(outbox.slot), tile);
+        ptx::barrier_arrive(&barriers.outbox_sent[outbox.slot]);
         outbox.advance();
     }
-    sender.land();
 }
 
 // ring.place: shared. Sends finished tiles from where the math warps left them, straight into the peer's slots, or stores
