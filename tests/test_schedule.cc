@@ -14,8 +14,8 @@ extern "C" {
 #include "generator/tileorder.h"
 }
 
-#include "templates/schedule.cuh"
 #include "templates/bits.cuh"
+#include "templates/schedule.cuh"
 
 template <int ring_, int per_rank, int n_, int block_m_, int block_n_, int raster_, int lag_, int group, int cluster_>
 struct Config {
