@@ -237,6 +237,17 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction fun
     return CUDA_SUCCESS;
 }
 
+CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction function, const CUlaunchConfig *config) {
+    CALL(cuOccupancyMaxActiveClusters);
+    (void)function;
+    if (config->numAttrs != 1 || config->attrs[0].id != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    int size = (int)config->attrs[0].value.clusterDim.x; /* one processor group holds an odd number of SMs */
+    *clusters = current()->sm_count / size * current()->blocks_per_sm - 1;
+    return CUDA_SUCCESS;
+}
+
 CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, uint32_t rank, void *base,
                                 const uint64_t *dims, const uint64_t *strides, const uint32_t *box,
                                 const uint32_t *element_strides, CUtensorMapInterleave interleave,
@@ -406,7 +417,6 @@ UNSUPPORTED(cuDeviceTotalMem_v2, (size_t * bytes, CUdevice device))
 UNSUPPORTED(cuCtxGetDevice, (CUdevice * device))
 UNSUPPORTED(cuModuleLoadDataEx, (CUmodule * module, const void *image, unsigned int n, CUjit_option *o, void **v))
 UNSUPPORTED(cuFuncGetAttribute, (int *value, CUfunction_attribute attribute, CUfunction function))
-UNSUPPORTED(cuOccupancyMaxActiveClusters, (int *clusters, CUfunction function, const CUlaunchConfig *config))
 UNSUPPORTED(cuLaunchKernel, (CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                              unsigned bz, unsigned shared, CUstream stream, void **parameters, void **extra))
 UNSUPPORTED(cuLaunchHostFunc, (CUstream stream, CUhostFn function, void *argument))

@@ -124,6 +124,7 @@ static void test_one_rank(void **state) {
     assert_int_equal(launch->args.deadline_ns, 30000000000);
     assert_int_equal(launch->args.pace_ps_per_kib, 0);
     assert_int_equal(launch->args.stall, 0);
+    assert_int_equal(launch->args.send_ps_per_byte, plan_send_pace(&kernel->plan, launch->args.grid));
     assert_rank_args(&launch->args.rank[0], 2);
 }
 
@@ -258,6 +259,29 @@ static void test_tp_1(void **state) {
     assert_null(args->rank[0].outbox);
     assert_non_null(args->rank[0].control);
     grs_comm_destroy(alone[0]);
+}
+
+/* Whole clusters: 132 SMs hold 65 clusters of two here, so each of two ranks gets 64 CTAs. */
+static void test_clusters(void **state) {
+    grs_comm *own[TP];
+    (void)state;
+    ctx->config->value[FIELD_CLUSTER] = 2;
+    ctx->config->is_set[FIELD_CLUSTER] = true;
+    const grs_kernel *clustered = make_kernel(ctx, ROWS, N, K, TP);
+    ctx->config->is_set[FIELD_CLUSTER] = false;
+    assert_int_equal(clustered->plan.value[FIELD_CLUSTER], 2);
+    assert_int_equal(grs_comm_create_local(ctx, TP, NULL, NULL, own, &err), GRS_OK);
+    assert_int_equal(grs_comm_prepare(own[0], clustered, ROWS, &err), GRS_OK);
+    assert_int_equal(grs_launch_local(own, clustered, operands, NULL, &err), GRS_OK);
+    const struct shim_launch *launch = &shim->launches[0];
+    assert_int_equal(launch->args.grid, 64);
+    assert_int_equal(launch->args.wave, 64);
+    assert_int_equal(launch->config.gridDimX, 128);
+    assert_int_equal(launch->config.numAttrs, 1);
+    assert_int_equal(launch->attribute.id, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+    assert_int_equal(launch->attribute.value.clusterDim.x, 2);
+    assert_int_equal(launch->attribute.value.clusterDim.y * launch->attribute.value.clusterDim.z, 1);
+    destroy_all(own, TP);
 }
 
 /* ---------------------------------------------------------------- hooks ---------------------------------------- */
@@ -405,6 +429,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_few_tiles_few_ctas, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_failed_launch_frees_the_others, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_tp_1, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_clusters, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_hooks_and_deadline, set_up, tear_down_and_count),
         cmocka_unit_test_setup_teardown(test_operands_are_checked, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_order_of_calls_is_checked, set_up, tear_down),
