@@ -138,6 +138,23 @@ static void test_sizes_that_wrap_around(void **state) {
     free(image);
 }
 
+/* Bytes taken from before the checksum, or put there, with size and checksum put right. */
+static void test_wrong_lengths_with_a_right_checksum(void **state) {
+    (void)state;
+    size_t size;
+    uint8_t *image = encoded(&size);
+    for (size_t wrong = size - 24; wrong <= size + 24; wrong++) {
+        struct cache_entry entry;
+        uint8_t *other = calloc(1, wrong); /* exactly, so that a sanitizer sees a read beyond it */
+        memcpy(other, image, (wrong < size ? wrong : size) - ENTRY_TAIL_BYTES);
+        entry_put64(other + 16, wrong);
+        reseal(other, wrong);
+        assert_int_equal(entry_decode(other, wrong, &entry, NULL), wrong == size ? ENTRY_INTACT : ENTRY_DAMAGED);
+        free(other);
+    }
+    free(image);
+}
+
 static void test_other_formats_are_told_from_damage(void **state) {
     (void)state;
     size_t size;
@@ -233,6 +250,7 @@ int main(void) {
         TEST(test_every_cut_and_flip_is_seen),
         TEST(test_structure_is_checked_without_the_checksum),
         TEST(test_sizes_that_wrap_around),
+        TEST(test_wrong_lengths_with_a_right_checksum),
         TEST(test_other_formats_are_told_from_damage),
         TEST(test_what_cannot_be_an_entry),
         TEST(test_every_field_of_the_key_counts),
