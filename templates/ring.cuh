@@ -38,19 +38,21 @@ GRS_DEVICE uint32_t piece_of(uint32_t bytes, uint32_t done, uint32_t most) {
     return bytes - done < most ? bytes - done : most;
 }
 
-// Loads the partial that upstream has put into this rank's slots; `ready` completes when it is there.
+// Loads the partial that upstream has put into this rank's slots; `ready` completes when it is there. `hurry`: no pauses.
 template <class C>
 GRS_DEVICE void receive(char *tile_buffer, const grs_rank_args &me, const Geometry<C> &geometry, const Tile &tile,
-                        ptx::Barrier *ready) {
+                        ptx::Barrier *ready, bool hurry) {
     const char *slot = slot_of<C>(me.slots, geometry, tile.turn, tile.index);
     Extent<C> extent(tile);
     ptx::barrier_arrive_expect(ready, extent.total());
     if (extent.bytes == 0) return;
     for (int32_t panel = 0; panel < extent.panels; ++panel) {
         int32_t offset = panel * panel_bytes<C::block_m>();
-        for (uint32_t done = 0; done < extent.bytes; done += C::piece_bytes, breathe<C>())
+        for (uint32_t done = 0; done < extent.bytes; done += C::piece_bytes) {
             ptx::bulk_load(tile_buffer + offset + done, slot + offset + done,
                            piece_of(extent.bytes, done, C::piece_bytes), ready);
+            if (!hurry) breathe<C>();
+        }
     }
 }
 

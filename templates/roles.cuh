@@ -80,7 +80,7 @@ template <class C> GRS_DEVICE void prefetch_role(const Cta<C> &cta) {
         }
         ptx::store_shared(action, add ? TILE_ADD : TILE_STORE);
         if (add)
-            receive<C>(cta.shared.tile[cursor.slot], cta.me, cta.geometry, tile, ready);
+            receive<C>(cta.shared.tile[cursor.slot], cta.me, cta.geometry, tile, ready, upstream.late());
         else
             ptx::barrier_arrive(ready);
     }
@@ -122,8 +122,9 @@ template <class C> GRS_DEVICE void store_role(const Cta<C> &cta) {
         ptx::bulk_wait_read<0>();
         ptx::barrier_arrive(&barriers.tile_free[0]);
         if (keep) continue;
-        ptx::bulk_wait<0>();                                    // landed, so that the sender may read it …
-        ptx::barrier_arrive(&barriers.outbox_full[outbox.slot]); // … after this release
+        ptx::bulk_wait<0>();       // landed …
+        ptx::fence_proxy_async();  // … for the sender's copies too; here, since there it would wait for what is on the link
+        ptx::barrier_arrive(&barriers.outbox_full[outbox.slot]);
         outbox.advance();
         posted.add();
         while (C::drain == DRAIN_PER_TILE && posted.any()) {
@@ -152,7 +153,6 @@ template <class C> GRS_DEVICE void send_role(const Cta<C> &cta) {
         has_credit = true;
         if constexpr (C::stall_hook)
             if (!stall(watch)) return;
-        ptx::fence_proxy_async(); // the outbox was written by another thread's copies
         sender.push(watch, cta.outbox(outbox.slot), tile);
         ptx::barrier_arrive(&barriers.outbox_sent[outbox.slot]);
         outbox.advance();

@@ -25,7 +25,8 @@ template <class C> class Upstream {
         int32_t bit = Bits<C>::index(geometry_, tile.turn, tile.index);
         uint64_t wanted = uint64_t{1} << (bit % 64);
         if (bit / 64 != word_) word_ = bit / 64, seen_ = 0;
-        if ((seen_ & wanted) == 0) {
+        late_ = (seen_ & wanted) == 0 && ((seen_ = ptx::load_acquire_sys(mask_ + word_)) & wanted) == 0;
+        if (late_) {
             Patience patience(watch, GRS_WAIT_UPSTREAM);
             while (((seen_ = ptx::load_acquire_sys(mask_ + word_)) & wanted) == 0) {
                 if (!patience.more(seen_, wanted)) return false;
@@ -36,11 +37,15 @@ template <class C> class Upstream {
         return true;
     }
 
+    // The last partial had not landed when it was first looked for: somebody may be waiting for it.
+    GRS_DEVICE bool late() const { return late_; }
+
   private:
     Geometry<C> geometry_;
     const uint64_t *mask_;
     int32_t word_ = -1;
     uint64_t seen_ = 0;
+    bool late_ = false;
 };
 
 // Tells downstream that the calling thread's stores of a tile have landed (it has waited for them).
