@@ -8,13 +8,14 @@ static const char *const loader_waits[] = {"stage_free: what is in the stage has
 static const char *const prefetcher_waits[] = {"upstream's mask bit: the partial of a MIDDLE or END tile has landed",
                                                "tile_free: what was in the tile buffer has been stored", NULL};
 static const char *const prefetcher_alone_waits[] = {"tile_free: what was in the tile buffer has been stored", NULL};
-static const char *const storer_waits[] = {"tile_full: the math warps have put the sum into a tile buffer",
-                                           "outbox_free: one of ring.depth outbox tiles has been sent", NULL};
+static const char *const storer_waits[] = {
+    "tile_full: the math warps have put the sum into a tile buffer",
+    "outbox_sent: the oldest outbox tile has landed; then it sets the tile's bit (slept on only when all are full)",
+    NULL};
 static const char *const storer_alone_waits[] = {"tile_full: the math warps have put the sum into a tile buffer", NULL};
 static const char *const sender_waits[] = {
     "outbox_full: a tile to send", "downstream's credit, once a launch: it has left the launch before",
-    "chunk_full: a chunk has come from the outbox",
-    "its own stores, while the next tile's chunks come or nothing is to send: then it sets the bit", NULL};
+    "chunk_full: a chunk has come from the outbox", "its pace: this CTA's share of the link", NULL};
 static const char *const shipper_waits[] = {
     "tile_full: the math warps have put the sum into a tile buffer",
     "downstream's credit, once a launch: it has left the launch before",

@@ -453,6 +453,22 @@ static void estimates_scale_with_sms_and_link(void **state) {
     assert_int_equal(plan.max_grid, 66);
 }
 
+/* Never slower than an even share of the link, and none where nothing is pushed through chunks. */
+static void sends_are_paced_by_the_share_of_the_link(void **state) {
+    (void)state;
+    struct plan_shape alone = any;
+    alone.tp = 1;
+    struct plan plan = solve("link_gbps: 400\n", &any), shared = solve("ring: {place: shared}\n", &any),
+                one = solve("", &alone), slow = solve("link_gbps: 1\n", &any);
+    for (int grid = 1; grid <= 256; grid++) {
+        uint32_t pace = plan_send_pace(&plan, grid); /* picoseconds a byte; 400 bytes a nanosecond for all */
+        assert_true(pace * 400 <= (uint32_t)grid * 1000 && (pace + 1) * 400 * 2 > (uint32_t)grid * 1000);
+    }
+    assert_int_equal(plan_send_pace(&shared, 132), 0);
+    assert_int_equal(plan_send_pace(&one, 132), 0);
+    assert_true(plan_send_pace(&slow, 1024) > 500000 && plan_send_pace(&slow, 1024) <= 1024000);
+}
+
 /* Tiles and coordinates of the largest M stay within 32 bits, and m_max of a class is cut to it. */
 static void largest_m(void **state) {
     (void)state;
@@ -610,6 +626,7 @@ int main(void) {
         cmocka_unit_test(memory_of_a_rank),
         cmocka_unit_test(memory_never_shrinks_with_m),
         cmocka_unit_test(estimates_scale_with_sms_and_link),
+        cmocka_unit_test(sends_are_paced_by_the_share_of_the_link),
         cmocka_unit_test(largest_m),
         cmocka_unit_test(every_value_has_an_origin),
         cmocka_unit_test(choices_suit_what_is_given),
