@@ -71,11 +71,12 @@ static void emit_derived(const struct plan *plan, struct buf *out) {
     constant(out, "threads", plan->threads, NULL);
     constant(out, "math_warps", plan->consumer_warpgroups * 4, NULL);
     if (plan->tensor_columns) {
-        constant(out, "stage_readers", 1, "arrivals that free a stage: the issuer's");
+        constant(out, "stage_readers", v[FIELD_CLUSTER] / v[FIELD_CTA_GROUP], "arrivals that free a stage: the issuers'");
         constant(out, "tensor_columns", plan->tensor_columns, "that hold the accumulators: a power of two");
     } else {
         constant(out, "stage_readers", plan->consumer_warpgroups * 4 * v[FIELD_CLUSTER], "arrivals that free a stage");
         constant(out, "accum_stages", 0, "accumulators lie in registers");
+        constant(out, "cta_group", 1, NULL);
         constant(out, "registers_producer", plan->registers_producer, NULL);
         constant(out, "registers_consumer", plan->registers_consumer, NULL);
     }

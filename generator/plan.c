@@ -59,9 +59,7 @@ static const struct not_built not_built[] = {
     {ARCH_SM100A, FIELD_TILE_K, 32, "64", "rows of 64 bytes need another swizzle"},
     {ARCH_SM100A, FIELD_TILE_K, 128, "64", "a box in the 128-byte swizzle is 64 columns wide"},
     {ARCH_SM100A, FIELD_TILE_M, 64, "128", "64 rows leave half of the lanes of tensor memory unused"},
-    {ARCH_SM100A, FIELD_TILE_M, 256, "128", "tensor memory has 128 lanes a CTA"},
-    {ARCH_SM100A, FIELD_CTA_GROUP, 2, "1", NULL},
-    {ARCH_SM100A, FIELD_CLUSTER, 2, "1", NULL},
+    {ARCH_SM100A, FIELD_TILE_M, 256, "128", "each CTA, of a pair too, finishes a row in each lane of its tensor memory"},
 };
 
 /* A key of another arch is passed over only where the config asks for that arch too; elsewhere it would be ignored. */
@@ -128,9 +126,13 @@ static grs_status check_policies(const struct config *config, const struct plan 
     return GRS_OK;
 }
 
-/* Clusters are whole: the grid of a rank is a multiple of them. */
+/* Clusters are whole: the grid of a rank is a multiple of them. A CTA pair is one. */
 static grs_status check_grid(const struct config *config, const struct plan *plan, grs_error *err) {
     int64_t cluster = plan->value[FIELD_CLUSTER], sms = plan->value[FIELD_SMS];
+    if (plan->value[FIELD_CTA_GROUP] > cluster)
+        return refuse(config, FIELD_CLUSTER, GRS_ERR_PLAN, err,
+                      "%" PRId64 " with tile.cta_group %" PRId64 ": the CTAs of a group are a cluster; allowed: %" PRId64,
+                      cluster, plan->value[FIELD_CTA_GROUP], plan->value[FIELD_CTA_GROUP]);
     if (sms % cluster == 0)
         return GRS_OK;
     return refuse(config, FIELD_SMS, GRS_ERR_PLAN, err,
@@ -349,7 +351,7 @@ grs_status plan_solve(const struct config *config, enum arch arch, const struct 
     const int64_t *v = plan.value;
     assign_warps(&plan);
     plan.tile_bytes = v[FIELD_TILE_M] * v[FIELD_TILE_N] * 2;
-    plan.stage_bytes = (v[FIELD_TILE_M] + v[FIELD_TILE_N]) * v[FIELD_TILE_K] * 2;
+    plan.stage_bytes = (v[FIELD_TILE_M] + v[FIELD_TILE_N] / v[FIELD_CTA_GROUP]) * v[FIELD_TILE_K] * 2;
     plan.group_tiles = v[FIELD_GRANULARITY] == GRANULARITY_TILE    ? 1
                        : v[FIELD_GRANULARITY] == GRANULARITY_GROUP ? (int)v[FIELD_GROUP]
                                                                    : 0;

@@ -33,7 +33,7 @@ int64_t plan_narrow_m(const struct config *config, enum arch arch, int64_t n) {
 /* As many stages as shared memory holds beside tile buffer, chunks and barriers (for which 1 KiB is ample). */
 static int64_t stages_that_fit(const struct plan *plan) {
     const int64_t *v = plan->value;
-    int64_t stage = (v[FIELD_TILE_M] + v[FIELD_TILE_N]) * v[FIELD_TILE_K] * 2;
+    int64_t stage = (v[FIELD_TILE_M] + v[FIELD_TILE_N] / v[FIELD_CTA_GROUP]) * v[FIELD_TILE_K] * 2;
     int64_t buffers = v[FIELD_RING_PLACE] == PLACE_SHARED ? v[FIELD_RING_DEPTH] : 1;
     int64_t rest = v[FIELD_TILE_M] * v[FIELD_TILE_N] * 2 * buffers + v[FIELD_CHUNK_BYTES] * v[FIELD_CHUNK_COUNT] + 1024;
     int64_t fits = (plan->shared_limit - rest) / stage;
@@ -61,8 +61,11 @@ void plan_defaults(const struct config *config, struct plan *plan) {
         take(config, plan, FIELD_TILE_N, WIDE_N, "the most products for each byte from L2");
     take(config, plan, FIELD_TILE_K, 64, "one 128-byte swizzle panel a stage");
     take(config, plan, FIELD_SCHEDULE, SCHEDULE_COOPERATIVE, "the tile with most reuse");
-    take(config, plan, FIELD_CLUSTER, 1, "no multicast: grids of any size");
     take(config, plan, FIELD_CTA_GROUP, 1, "one CTA a tile");
+    if (plan->value[FIELD_CTA_GROUP] > 1)
+        take(config, plan, FIELD_CLUSTER, plan->value[FIELD_CTA_GROUP], "a CTA pair is a cluster");
+    else
+        take(config, plan, FIELD_CLUSTER, 1, "no multicast: grids of any size");
     take(config, plan, FIELD_STAGES_ACCUM, accumulators_that_fit(plan), "as many as tensor memory holds, up to four");
     take(config, plan, FIELD_RING_PLACE, PLACE_GLOBAL,
          "partials that wait for the link take no shared memory from A and B");

@@ -12,11 +12,33 @@
 
 namespace grs {
 
-// Issues the products of every tile: one thread. Like the loader it never leaves early.
+constexpr uint32_t leader = 0; // of a CTA pair: the one whose issuer works for both
+
+// A CTA's half of a stage in a pair: its own rows of A, and half of the rows of B. The leader's barrier counts both halves, since its
+// issuer reads both.
+template <class C>
+GRS_DEVICE void load_half(const Cta<C> &cta, char *a, char *b, ptx::Barrier *full, int32_t x, int32_t row,
+                          int32_t column) {
+    if (ptx::cluster_rank() == leader)
+        ptx::barrier_arrive_expect(full, 2 * Shared<C>::stage_bytes);
+    tcgen05::load_pair(a, &cta.me.a, full, x, row, leader);
+    tcgen05::load_pair(b, &cta.me.b, full, x, column, leader);
+}
+
+// Tells every CTA that waits for these products: the loader of each CTA that wrote a part of a stage (a pair's both), the math
+// warps of each CTA that holds a part of an accumulator.
+template <class C, bool everywhere> GRS_DEVICE void commit(ptx::Barrier *barrier) {
+    if constexpr (everywhere)
+        tcgen05::commit_multicast<C::cta_group>(barrier, (1u << C::cluster) - 1);
+    else
+        tcgen05::commit<C::cta_group>(barrier);
+}
+
+// Issues the products of every tile: one thread, of a pair the leader's. Like the loader it never leaves early.
 template <class C> GRS_DEVICE void issue_role(const Cta<C> &cta) {
     Watch watch = cta.watch(GRS_ROLE_ISSUER);
     Barriers<C> &barriers = cta.shared.barriers;
-    constexpr uint32_t instruction = tcgen05::instruction_descriptor<C::block_m, C::block_n>();
+    constexpr uint32_t instruction = tcgen05::instruction_descriptor<C::block_m * C::cta_group, C::block_n>();
     Cursor<C::stages> stage;
     Cursor<C::accum_stages> accum;
 
@@ -34,12 +56,20 @@ template <class C> GRS_DEVICE void issue_role(const Cta<C> &cta) {
 #pragma unroll
             for (int32_t k = 0; k < C::block_k / 16; ++k) // 16 columns are 32 bytes: 2 units of a descriptor's address
                 tcgen05::multiply<C::cta_group>(accumulator, a + 2 * k, b + 2 * k, instruction, block > 0 || k > 0);
-            tcgen05::commit<C::cta_group>(&barriers.stage_free[stage.slot]);
+            commit<C, (C::cluster > 1)>(&barriers.stage_free[stage.slot]);
         }
-        tcgen05::commit<C::cta_group>(&barriers.accum_full[accum.slot]);
+        commit<C, (C::cta_group > 1)>(&barriers.accum_full[accum.slot]);
     }
-    for (int32_t i = 0; i < C::stages; ++i, stage.advance()) // nothing may arrive in a CTA that has ended
-        watch.wait_on(&barriers.stage_free[stage.slot], stage.phase ^ 1, GRS_WAIT_STAGE_FREE);
+}
+
+// The calling warp has read its part of an accumulator: tells the issuer.
+template <class C> GRS_DEVICE void release_accumulator(ptx::Barrier *free) {
+    if (ptx::lane_index() != 0)
+        return;
+    if constexpr (C::cta_group == 1)
+        ptx::barrier_arrive(free);
+    else
+        ptx::barrier_arrive_remote(free, leader);
 }
 
 // The part of a tile that a math warp finishes: the 32 rows of its quadrant of tensor memory, and a share of the columns.
@@ -92,8 +122,7 @@ GRS_DEVICE void finish_part(char *tile, const Part<C> &part, uint32_t accumulato
         } else {
             tcgen05::fence_before_sync();
             ptx::warp_sync();
-            if (ptx::lane_index() == 0)
-                ptx::barrier_arrive(accum_free);
+            release_accumulator<C>(accum_free);
         }
         store_columns<C::block_m, add>(tile, row, part.column + i * tcgen05::columns_a_load, value[i % 2]);
     }
@@ -121,8 +150,7 @@ template <class C> GRS_DEVICE void math_role(const Cta<C> &cta, int32_t math_war
         ptx::warp_sync();
         ptx::Barrier *free = &barriers.accum_free[accum.slot];
         if (leaving) {
-            if (ptx::lane_index() == 0)
-                ptx::barrier_arrive(free);
+            release_accumulator<C>(free);
             continue;
         }
         tcgen05::fence_after_sync();
@@ -139,6 +167,15 @@ template <class C> GRS_DEVICE void math_role(const Cta<C> &cta, int32_t math_war
     }
 }
 
+template <class C> GRS_DEVICE void sync_all() {
+    tcgen05::fence_before_sync();
+    if constexpr (C::cluster == 1)
+        ptx::block_sync();
+    else
+        ptx::cluster_sync();
+    tcgen05::fence_after_sync();
+}
+
 template <class C> GRS_DEVICE void gemm_rs(const grs_args &args) {
     static_assert(C::threads == 128 + 32 * C::math_warps + 32,
                   "threads: a warpgroup of roles, math warps, the issuer's warp");
@@ -146,6 +183,7 @@ template <class C> GRS_DEVICE void gemm_rs(const grs_args &args) {
     static_assert(C::block_m == 128, "tile.m: a row of a tile in each lane of tensor memory");
     static_assert(C::tensor_columns >= C::accum_stages * C::block_n && C::tensor_columns <= 512,
                   "stages.accum: accumulators of tile.n columns in 512 columns of tensor memory");
+    static_assert(C::cta_group == 1 || C::cluster == C::cta_group, "tile.cluster: a CTA pair is a cluster of two");
     static_assert(C::segments % C::ring == 0, "segments: a multiple of the ring");
 
     Shared<C> &shared = *reinterpret_cast<Shared<C> *>(ptx::shared_memory());
@@ -160,22 +198,20 @@ template <class C> GRS_DEVICE void gemm_rs(const grs_args &args) {
         tcgen05::allocate<C::cta_group, C::tensor_columns>(&shared.accumulators);
         tcgen05::give_up_allocating<C::cta_group>();
     }
-    tcgen05::fence_before_sync();
-    ptx::block_sync();
-    tcgen05::fence_after_sync();
+    sync_all<C>(); // barriers and tensor memory are there, the others' too
     const Cta<C> cta{args, me, shared, Geometry<C>(args.m), block % args.grid};
     if (warp < first_math_warp)
         communicate<C>(cta, warp);
     else if (warp < issuer)
         math_role<C>(cta, static_cast<int32_t>(warp - first_math_warp));
-    else if (tcgen05::elect())
+    else if ((C::cta_group == 1 || ptx::cluster_rank() == leader) && tcgen05::elect())
         issue_role<C>(cta);
     ptx::warp_sync();
-    tcgen05::fence_before_sync();
-    ptx::block_sync(); // nobody uses tensor memory any more
-    tcgen05::fence_after_sync();
-    if (warp == issuer) tcgen05::free<C::cta_group, C::tensor_columns>(shared.accumulators);
-    if (warp == 0 && !ptx::load_shared(&shared.leave)) depart<C>(cta.geometry, args, me);
+    sync_all<C>(); // nobody uses tensor memory any more, or arrives in a CTA that has ended
+    if (warp == issuer)
+        tcgen05::free<C::cta_group, C::tensor_columns>(shared.accumulators);
+    if (warp == 0 && !ptx::load_shared(&shared.leave))
+        depart<C>(cta.geometry, args, me);
 }
 
 } // namespace grs

@@ -17,24 +17,24 @@ constexpr int32_t columns_a_load = 32; // of load()
 // ------------------------------------------------------------------ tensor memory: whole warps
 
 // Waits until `columns` (a power of two from 32) are free on this SM and writes the address of the first to `address`, in
-// shared memory. With group 2 both CTAs of the pair call it. The same warp frees them.
+// shared memory. With group 2 both CTAs of the pair call it, and get the same columns. The same warp frees them.
 template <int32_t group, int32_t columns> GRS_DEVICE void allocate(uint32_t *address) {
-    static_assert(group == 1, "tile.cta_group");
-    asm volatile(
-        "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], %1;" ::"r"(ptx::shared_address(address)),
-        "n"(columns)
-        : "memory");
+    asm volatile("tcgen05.alloc.cta_group::%2.sync.aligned.shared::cta.b32 [%0], %1;"
+                 :
+                 : "r"(ptx::shared_address(address)), "n"(columns), "n"(group)
+                 : "memory");
 }
 
 template <int32_t group, int32_t columns> GRS_DEVICE void free(uint32_t address) {
-    static_assert(group == 1, "tile.cta_group");
-    asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, %1;" ::"r"(address), "n"(columns) : "memory");
+    asm volatile("tcgen05.dealloc.cta_group::%2.sync.aligned.b32 %0, %1;"
+                 :
+                 : "r"(address), "n"(columns), "n"(group)
+                 : "memory");
 }
 
 // This CTA will allocate nothing more: another one on the SM may.
 template <int32_t group> GRS_DEVICE void give_up_allocating() {
-    static_assert(group == 1, "tile.cta_group");
-    asm volatile("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;" ::: "memory");
+    asm volatile("tcgen05.relinquish_alloc_permit.cta_group::%0.sync.aligned;" ::"n"(group) : "memory");
 }
 
 // ------------------------------------------------------------------ order between threads
@@ -46,6 +46,23 @@ GRS_DEVICE void fence_before_sync() {
 }
 GRS_DEVICE void fence_after_sync() {
     asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+}
+
+// ------------------------------------------------------------------ copy engine
+
+// As ptx::tensor_load, but the barrier that counts the bytes is the one at this place in CTA `leader` of the pair.
+GRS_DEVICE void load_pair(void *destination, const grs_tensor_map *map, ptx::Barrier *barrier, int32_t x, int32_t y,
+                          uint32_t leader) {
+    asm volatile("{\n"
+                 ".reg .b32 remote;\n"
+                 "mapa.shared::cluster.u32 remote, %2, %5;\n"
+                 "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.cta_group::2 [%0], "
+                 "[%1, {%3, %4}], [remote];\n"
+                 "}"
+                 :
+                 : "r"(ptx::shared_address(destination)), "l"(map), "r"(ptx::shared_address(barrier)), "r"(x), "r"(y),
+                   "r"(leader)
+                 : "memory");
 }
 
 // ------------------------------------------------------------------ products: one thread, always the same
@@ -65,25 +82,35 @@ GRS_DEVICE bool elect() {
 }
 
 // D [m x n] (+)= A [m x 16] * B [n x 16]^T, asynchronously; m and n are in the instruction descriptor. Products into the same
-// accumulator are done in the order in which they are issued.
+// accumulator are done in the order in which they are issued. With group 2 operands and accumulator lie at the same addresses
+// in both CTAs: each holds m/2 rows of A and D and n/2 rows of B, and those of the even CTA come first.
 template <int32_t group>
 GRS_DEVICE void multiply(uint32_t accumulator, uint64_t a, uint64_t b, uint32_t instruction, bool accumulate) {
-    static_assert(group == 1, "tile.cta_group");
     asm volatile("{\n"
                  ".reg .pred p;\n"
                  "setp.ne.b32 p, %4, 0;\n"
-                 "tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, p;\n"
-                 "}" ::"r"(accumulator),
-                 "l"(a), "l"(b), "r"(instruction), "r"(static_cast<uint32_t>(accumulate))
+                 "tcgen05.mma.cta_group::%5.kind::f16 [%0], %1, %2, %3, p;\n"
+                 "}"
+                 :
+                 : "r"(accumulator), "l"(a), "l"(b), "r"(instruction), "r"(static_cast<uint32_t>(accumulate)),
+                   "n"(group)
                  : "memory");
 }
 
 // Arrives once at a barrier when every product that this thread has issued is complete: its operands may be overwritten and
 // its result read. Orders like fence_before_sync.
 template <int32_t group> GRS_DEVICE void commit(ptx::Barrier *barrier) {
-    static_assert(group == 1, "tile.cta_group");
-    asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(
-                     ptx::shared_address(barrier))
+    asm volatile("tcgen05.commit.cta_group::%1.mbarrier::arrive::one.shared::cluster.b64 [%0];"
+                 :
+                 : "r"(ptx::shared_address(barrier)), "n"(group)
+                 : "memory");
+}
+
+// The same at the barriers that lie at this place in every CTA of the cluster whose bit is set in `ctas`.
+template <int32_t group> GRS_DEVICE void commit_multicast(ptx::Barrier *barrier, uint16_t ctas) {
+    asm volatile("tcgen05.commit.cta_group::%2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;"
+                 :
+                 : "r"(ptx::shared_address(barrier)), "h"(ctas), "n"(group)
                  : "memory");
 }
 

@@ -41,7 +41,7 @@ template <class C> struct Barriers : AccumBarriers<C::accum_stages> {
 // The map: byte offsets from the start of dynamic shared memory. The planner computes the same; its total is asserted here.
 template <class C> struct Shared {
     static constexpr int32_t a_bytes = C::block_m * C::block_k * 2;
-    static constexpr int32_t b_bytes = C::block_n * C::block_k * 2;
+    static constexpr int32_t b_bytes = C::block_n / C::cta_group * C::block_k * 2; // each CTA of a pair holds half of B
     static constexpr int32_t stage_bytes = a_bytes + b_bytes;
     static constexpr int32_t tile_bytes = C::block_m * C::block_n * 2;
 
@@ -75,7 +75,7 @@ template <class C> GRS_DEVICE void init_barriers(Barriers<C> &barriers) {
     if constexpr (C::accum_stages > 0)
         for (int32_t i = 0; i < C::accum_stages; ++i) {
             ptx::barrier_init(&barriers.accum_full[i], 1);
-            ptx::barrier_init(&barriers.accum_free[i], C::math_warps);
+            ptx::barrier_init(&barriers.accum_free[i], C::math_warps * C::cta_group); // of a pair: the leader's alone is used
         }
     for (int32_t i = 0; i < C::tile_buffers; ++i) {
         ptx::barrier_init(&barriers.tile_ready[i], 1);

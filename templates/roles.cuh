@@ -27,7 +27,7 @@ template <class C> struct Cta {
 };
 
 // Brings the blocks of A and B, `stages` ahead of the math warps. In a cluster each CTA brings its own A and a part of the B
-// that all share. The loader never leaves early: the math warps go on consuming when the launch is being left, so that the
+// that all share: by multicast, or, in a CTA pair, for tensor cores that read both CTAs' shared memory. The loader never leaves early: the math warps go on consuming when the launch is being left, so that the
 // CTAs of a cluster need not agree on a tile to stop at and nothing is in flight at the end.
 template <class C> GRS_DEVICE void load_role(const Cta<C> &cta) {
     Watch watch = cta.watch(GRS_ROLE_LOADER);
@@ -42,16 +42,24 @@ template <class C> GRS_DEVICE void load_role(const Cta<C> &cta) {
         for (int32_t block = 0; block < C::k_blocks; ++block, cursor.advance()) {
             watch.wait_on(&barriers.stage_free[cursor.slot], cursor.phase ^ 1, GRS_WAIT_STAGE_FREE);
             ptx::Barrier *full = &barriers.stage_full[cursor.slot];
-            char *a = cta.shared.stage[cursor.slot], *b = a + Shared<C>::a_bytes + part * panel_row_bytes;
+            char *a = cta.shared.stage[cursor.slot], *b = a + Shared<C>::a_bytes;
+            int32_t x = block * C::block_k;
+            if constexpr (C::cta_group == 2) { // gemm_rs_sm100.cuh
+                load_half(cta, a, b, full, x, tile.row, tile.column + part);
+                continue;
+            }
             ptx::barrier_arrive_expect(full, Shared<C>::stage_bytes);
-            ptx::tensor_load(a, &cta.me.a, full, block * C::block_k, tile.row);
+            ptx::tensor_load(a, &cta.me.a, full, x, tile.row);
             if constexpr (C::cluster == 1)
-                ptx::tensor_load(b, &cta.me.b, full, block * C::block_k, tile.column);
+                ptx::tensor_load(b, &cta.me.b, full, x, tile.column);
             else
-                ptx::tensor_load_multicast(b, &cta.me.b, full, block * C::block_k, tile.column + part,
+                ptx::tensor_load_multicast(b + part * panel_row_bytes, &cta.me.b, full, x, tile.column + part,
                                            (1u << C::cluster) - 1);
         }
     }
+    if constexpr (C::accum_stages > 0) // the issuer's last commits must not arrive in a CTA that has ended
+        for (int32_t i = 0; i < C::stages; ++i, cursor.advance())
+            watch.wait_on(&barriers.stage_free[cursor.slot], cursor.phase ^ 1, GRS_WAIT_STAGE_FREE);
 }
 
 // Makes a tile buffer ready for each tile: free, and with upstream's partial in it where there is one. Waits on every phase
