@@ -56,6 +56,7 @@ static int64_t piece_pause(const struct plan *plan) {
 
 static void emit_derived(const struct plan *plan, struct buf *out) {
     const int64_t *v = plan->value;
+    bool pingpong = v[FIELD_SCHEDULE] == SCHEDULE_PINGPONG;
     constant(out, "group_tiles", plan->group_tiles, "signal.granularity: tiles a bit, 0 for a whole segment");
     flag(out, "interleave", v[FIELD_ORDER] == ORDER_INTERLEAVE, "order");
     buf_printf(out, "    static constexpr grs::Drain drain = grs::%s; // drain\n", drain_name(plan));
@@ -70,17 +71,22 @@ static void emit_derived(const struct plan *plan, struct buf *out) {
     constant(out, "k_blocks", (plan->shape.k + v[FIELD_TILE_K] - 1) / v[FIELD_TILE_K], NULL);
     constant(out, "threads", plan->threads, NULL);
     constant(out, "math_warps", plan->consumer_warpgroups * 4, NULL);
+    constant(out, "tile_writers", plan->consumer_warpgroups * 4 / (pingpong ? 2 : 1), "warps that finish one tile");
     if (plan->tensor_columns) {
         constant(out, "stage_readers", v[FIELD_CLUSTER] / v[FIELD_CTA_GROUP], "arrivals that free a stage: the issuers'");
         constant(out, "tensor_columns", plan->tensor_columns, "that hold the accumulators: a power of two");
     } else {
-        constant(out, "stage_readers", plan->consumer_warpgroups * 4 * v[FIELD_CLUSTER], "arrivals that free a stage");
+        constant(out, "stage_readers", plan->consumer_warpgroups * 4 / (pingpong ? 2 : 1) * v[FIELD_CLUSTER],
+                 "arrivals that free a stage");
+        flag(out, "pingpong", pingpong, "tile.schedule");
         constant(out, "accum_stages", 0, "accumulators lie in registers");
         constant(out, "cta_group", 1, NULL);
         constant(out, "registers_producer", plan->registers_producer, NULL);
         constant(out, "registers_consumer", plan->registers_consumer, NULL);
     }
     constant(out, "shared_bytes", plan->shared_bytes, "the planner's map; the template asserts that it agrees");
+    flag(out, "count_waits", plan->count_waits, "cycles that each role waits, into args.counters");
+    flag(out, "pace_model", plan->pace_model, "a model of the link between ranks that share a GPU");
     flag(out, "stall_hook", plan->stall_hook, "test hook: args.stall makes a sender stand still");
 }
 

@@ -55,7 +55,6 @@ static const struct not_built not_built[] = {
     {ARCH_SM90A, FIELD_TILE_K, 32, "64", "rows of 64 bytes need another swizzle"},
     {ARCH_SM90A, FIELD_TILE_K, 128, "64", "a box in the 128-byte swizzle is 64 columns wide"},
     {ARCH_SM90A, FIELD_TILE_M, 256, "64 or 128", "four math warpgroups and the roles are 640 threads"},
-    {ARCH_SM90A, FIELD_SCHEDULE, SCHEDULE_PINGPONG, "cooperative", NULL},
     {ARCH_SM100A, FIELD_TILE_K, 32, "64", "rows of 64 bytes need another swizzle"},
     {ARCH_SM100A, FIELD_TILE_K, 128, "64", "a box in the 128-byte swizzle is 64 columns wide"},
     {ARCH_SM100A, FIELD_TILE_M, 64, "128", "64 rows leave half of the lanes of tensor memory unused"},
@@ -75,10 +74,12 @@ static grs_status check_arch(const struct config *config, const struct plan *pla
 
 /* Accumulators are FP32, 64 x tile.n of a warpgroup over its 128 threads; ptxas was seen to want 26 registers more. */
 static grs_status check_registers(const struct config *config, const struct plan *plan, grs_error *err) {
-    int accumulators = (int)plan->value[FIELD_TILE_N] * ROWS_A_WARPGROUP / 128;
+    bool pingpong = plan->value[FIELD_SCHEDULE] == SCHEDULE_PINGPONG;
+    int rows = pingpong ? (int)plan->value[FIELD_TILE_M] : ROWS_A_WARPGROUP; /* of a tile, in one warpgroup */
+    int accumulators = (int)plan->value[FIELD_TILE_N] * rows / 128;
     if (accumulators + OTHER_REGISTERS <= plan->registers_launch)
         return GRS_OK;
-    int columns = (plan->registers_launch - OTHER_REGISTERS) * 128 / ROWS_A_WARPGROUP / 64 * 64;
+    int columns = (plan->registers_launch - OTHER_REGISTERS) * 128 / rows / 64 * 64;
     return refuse(
         config, FIELD_TILE_N, GRS_ERR_PLAN, err,
         "%" PRId64 " columns need %d registers a thread (%d accumulators and %d more); %d threads share the %d "
@@ -324,7 +325,8 @@ static void assign_warps(struct plan *plan) {
         for (plan->tensor_columns = 32; plan->tensor_columns < columns * plan->value[FIELD_STAGES_ACCUM];)
             plan->tensor_columns *= 2;
     } else {
-        plan->consumer_warpgroups = (int)(plan->value[FIELD_TILE_M] / ROWS_A_WARPGROUP);
+        bool pingpong = plan->value[FIELD_SCHEDULE] == SCHEDULE_PINGPONG;
+        plan->consumer_warpgroups = pingpong ? 2 : (int)(plan->value[FIELD_TILE_M] / ROWS_A_WARPGROUP);
         plan->threads = ROLE_THREADS + 128 * plan->consumer_warpgroups;
     }
 }

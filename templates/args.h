@@ -57,6 +57,7 @@ enum grs_wait {
     GRS_WAIT_OUTBOX_FULL,   // sender: nothing to send
     GRS_WAIT_CREDIT,        // sender: downstream has not left the launch before
     GRS_WAIT_CHUNK,         // sender: a chunk has not arrived from the outbox
+    GRS_WAIT_LINK,          // sender, storer: the CTA's turn on the link
     GRS_WAIT_ACCUM_FREE,    // issuer: the math warps still read every accumulator
     GRS_WAIT_ACCUM_FULL,    // math: the products are not complete
     GRS_WAIT_COUNT

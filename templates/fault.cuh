@@ -11,13 +11,14 @@
 
 namespace grs {
 
-struct Watch {
+template <class C> struct Watch {
     const grs_args &args;
     const grs_rank_args &me;
     uint32_t *leave; // shared: not 0 when this CTA is to leave
     grs_role role;
     int32_t cta;
     int32_t owner = -1, index = -1, position = -1; // of the tile in hand
+    bool counts = true;
 
     GRS_DEVICE Watch(const grs_args &args, const grs_rank_args &me, uint32_t *leave, grs_role role, int32_t cta)
         : args(args), me(me), leave(leave), role(role), cta(cta) {}
@@ -50,6 +51,11 @@ struct Watch {
     // The same, but waits on although the CTA is leaving: for barriers that complete without another role.
     GRS_DEVICE void wait_on(ptx::Barrier *barrier, uint32_t parity, grs_wait what);
 
+    // Wait counters, compiled in only on request: cycles, by role and by what was waited for. One thread a role counts.
+    GRS_DEVICE void count(grs_wait what, uint64_t cycles) {
+        if (counts) me.counters[(cta * GRS_ROLE_COUNT + role) * GRS_WAIT_COUNT + what] += cycles;
+    }
+
     GRS_DEVICE void raise(grs_wait what, uint64_t word, uint64_t expected, uint64_t waited) {
         if (ptx::atomic_exchange_sys(&me.control->abort, 1) == 0) {
             grs_wait_record *record = me.record;
@@ -72,9 +78,15 @@ struct Watch {
 };
 
 // One spin: call `more` after each look that failed.
-class Patience {
+template <class C> class Patience {
   public:
-    GRS_DEVICE Patience(Watch &watch, grs_wait what) : watch_(watch), what_(what) { watch.note(what); }
+    GRS_DEVICE Patience(Watch<C> &watch, grs_wait what) : watch_(watch), what_(what) {
+        watch.note(what);
+        if constexpr (C::count_waits) start_ = ptx::clock_cycles();
+    }
+    GRS_DEVICE ~Patience() {
+        if constexpr (C::count_waits) watch_.count(what_, ptx::clock_cycles() - start_);
+    }
 
     // False: leave. `word` and `expected` go into the record.
     GRS_DEVICE bool more(uint64_t word, uint64_t expected) {
@@ -90,30 +102,31 @@ class Patience {
 
   private:
     static constexpr uint32_t looks_between_checks = 64;
-    Watch &watch_;
+    Watch<C> &watch_;
     grs_wait what_;
     uint32_t looks_ = 0;
     uint64_t since_ = 0;
+    uint64_t start_ = 0;
 };
 
-GRS_DEVICE bool Watch::wait(ptx::Barrier *barrier, uint32_t parity, grs_wait what) {
+template <class C> GRS_DEVICE bool Watch<C>::wait(ptx::Barrier *barrier, uint32_t parity, grs_wait what) {
     note(what);
     if (ptx::barrier_try_wait(barrier, parity)) return true;
-    Patience patience(*this, what);
+    Patience<C> patience(*this, what);
     while (!ptx::barrier_try_wait(barrier, parity))
         if (!patience.more(parity ^ 1, parity)) return false;
     return true;
 }
 
-GRS_DEVICE void Watch::wait_on(ptx::Barrier *barrier, uint32_t parity, grs_wait what) {
+template <class C> GRS_DEVICE void Watch<C>::wait_on(ptx::Barrier *barrier, uint32_t parity, grs_wait what) {
     note(what);
     if (ptx::barrier_try_wait(barrier, parity)) return;
-    Patience patience(*this, what);
+    Patience<C> patience(*this, what);
     while (!ptx::barrier_try_wait(barrier, parity)) patience.more(parity ^ 1, parity);
 }
 
 // Test hook, compiled in only on request: the sender of one rank stands still before one tile until the CTA is to leave.
-GRS_DEVICE bool stall(Watch &watch) {
+template <class C> GRS_DEVICE bool stall(Watch<C> &watch) {
     uint64_t here = static_cast<uint64_t>(watch.me.rank + 1) << 32 | static_cast<uint32_t>(watch.position + 1);
     while (watch.args.stall == here && !watch.leaving()) {
         watch.aborted();

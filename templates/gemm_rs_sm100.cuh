@@ -36,7 +36,7 @@ template <class C, bool everywhere> GRS_DEVICE void commit(ptx::Barrier *barrier
 
 // Issues the products of every tile: one thread, of a pair the leader's. Like the loader it never leaves early.
 template <class C> GRS_DEVICE void issue_role(const Cta<C> &cta) {
-    Watch watch = cta.watch(GRS_ROLE_ISSUER);
+    Watch<C> watch = cta.watch(GRS_ROLE_ISSUER);
     Barriers<C> &barriers = cta.shared.barriers;
     constexpr uint32_t instruction = tcgen05::instruction_descriptor<C::block_m * C::cta_group, C::block_n>();
     Cursor<C::stages> stage;
@@ -130,7 +130,8 @@ GRS_DEVICE void finish_part(char *tile, const Part<C> &part, uint32_t accumulato
 
 // Finishes tiles: one warp. When the launch is being left it goes on giving accumulators back, but touches no tile buffer.
 template <class C> GRS_DEVICE void math_role(const Cta<C> &cta, int32_t math_warp) {
-    Watch watch = cta.watch(GRS_ROLE_MATH);
+    Watch<C> watch = cta.watch(GRS_ROLE_MATH);
+    watch.counts = math_warp == 0 && ptx::lane_index() == 0;
     Barriers<C> &barriers = cta.shared.barriers;
     Cursor<C::accum_stages> accum;
     Cursor<C::tile_buffers> buffer;

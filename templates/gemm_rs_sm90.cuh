@@ -21,30 +21,42 @@ template <class C> GRS_DEVICE void release_stage(ptx::Barrier *free) {
     }
 }
 
-// One warpgroup: 64 rows of each tile. When the launch is being left it goes on consuming A and B (see load_role), but touches
-// no tile buffer.
+// One warpgroup. Cooperative: 64 rows of every tile. Ping-pong: all rows of every other tile, so that one warpgroup's epilogue
+// runs beside the other's products; the loader brings the tiles one after the other, which keeps them apart. When the launch
+// is being left it goes on consuming A and B (see load_role), but touches no tile buffer.
 template <class C> GRS_DEVICE void math_role(const Cta<C> &cta, int32_t warpgroup) {
-    Watch watch = cta.watch(GRS_ROLE_MATH);
+    constexpr int32_t row_blocks = C::pingpong ? C::block_m / 64 : 1;
+    Watch<C> watch = cta.watch(GRS_ROLE_MATH);
+    watch.counts = ptx::thread_index() == 128;
     Barriers<C> &barriers = cta.shared.barriers;
     Cursor<C::stages> cursor;
     Cursor<C::tile_buffers> buffer;
-    int32_t row = warpgroup * 64 + static_cast<int32_t>(ptx::warp_index() % 4) * 16; // of this warp, in the tile
+    int32_t first_row = C::pingpong ? 0 : warpgroup * 64;
+    int32_t warp_row = first_row + static_cast<int32_t>(ptx::warp_index() % 4) * 16;
+    int32_t turn = 0;
     bool leaving = false;
 
     for (int32_t place = cta.index / C::cluster; place < cta.geometry.total_places();
-         place += cta.args.grid / C::cluster, buffer.advance()) {
+         place += cta.args.grid / C::cluster, buffer.advance(), turn ^= 1) {
+        if (C::pingpong && turn != warpgroup) {
+            cursor.skip(C::k_blocks);
+            continue;
+        }
         watch.at(place);
-        Accumulator<C::block_n> sum;
+        Accumulator<C::block_n> sum[row_blocks];
         ptx::Barrier *previous = nullptr;
         for (int32_t block = 0; block < C::k_blocks; ++block, cursor.advance()) {
             watch.wait_on(&barriers.stage_full[cursor.slot], cursor.phase, GRS_WAIT_STAGE_FULL);
             uint32_t stage = ptx::shared_address(cta.shared.stage[cursor.slot]);
-            uint64_t a = mma::descriptor(stage + warpgroup * 64 * panel_row_bytes);
             uint64_t b = mma::descriptor(stage + Shared<C>::a_bytes);
             mma::warpgroup_arrive();
 #pragma unroll
-            for (int32_t k = 0; k < C::block_k / 16; ++k) // 16 columns are 32 bytes: 2 units of a descriptor's address
-                mma::Product<C::block_n>::multiply(sum.value, a + 2 * k, b + 2 * k, block > 0 || k > 0);
+            for (int32_t rows = 0; rows < row_blocks; ++rows) {
+                uint64_t a = mma::descriptor(stage + (first_row + rows * 64) * panel_row_bytes);
+#pragma unroll
+                for (int32_t k = 0; k < C::block_k / 16; ++k) // 16 columns are 32 bytes: 2 units of a descriptor's address
+                    mma::Product<C::block_n>::multiply(sum[rows].value, a + 2 * k, b + 2 * k, block > 0 || k > 0);
+            }
             mma::warpgroup_commit();
             mma::warpgroup_wait<1>(); // the products of the block before are complete: its stage is free
             if (previous) release_stage<C>(previous);
@@ -56,13 +68,15 @@ template <class C> GRS_DEVICE void math_role(const Cta<C> &cta, int32_t warpgrou
         if (leaving) continue;
         watch.wait_on(&barriers.tile_ready[buffer.slot], buffer.phase, GRS_WAIT_TILE_READY);
         uint32_t action = ptx::load_shared(&cta.shared.action[buffer.slot]);
-        leaving = action == TILE_LEAVE; // the same for all math warps: the prefetcher wrote it before the phase completed
+        leaving = action == TILE_LEAVE; // the same for the whole warpgroup: the prefetcher wrote it before the phase completed
         if (leaving) continue;
         char *tile = cta.shared.tile[buffer.slot];
-        if (C::ring > 1 && action == TILE_ADD)
-            store_rows<C::block_m, C::block_n, true>(tile, row, sum);
-        else
-            store_rows<C::block_m, C::block_n, false>(tile, row, sum);
+#pragma unroll
+        for (int32_t rows = 0; rows < row_blocks; ++rows)
+            if (C::ring > 1 && action == TILE_ADD)
+                store_rows<C::block_m, C::block_n, true>(tile, warp_row + rows * 64, sum[rows]);
+            else
+                store_rows<C::block_m, C::block_n, false>(tile, warp_row + rows * 64, sum[rows]);
         ptx::fence_proxy_async_shared(); // every lane: the copy engine reads what it wrote
         ptx::warp_sync();
         if (ptx::lane_index() == 0) ptx::barrier_arrive(&barriers.tile_full[buffer.slot]);
@@ -72,7 +86,8 @@ template <class C> GRS_DEVICE void math_role(const Cta<C> &cta, int32_t warpgrou
 template <class C> GRS_DEVICE void gemm_rs(const grs_args &args) {
     static_assert(C::threads == 128 + 32 * C::math_warps, "threads: one warpgroup of roles, the rest math");
     static_assert(sizeof(Shared<C>) == C::shared_bytes, "shared memory: the planner's map and the kernel's differ");
-    static_assert(C::block_m == 16 * C::math_warps, "tile.m: 64 rows a math warpgroup");
+    static_assert(C::block_m % 64 == 0 && C::block_m == 16 * C::tile_writers * (C::pingpong ? C::block_m / 64 : 1),
+                  "tile.m: 64 rows a math warpgroup at a time");
     static_assert(C::segments % C::ring == 0, "segments: a multiple of the ring");
 
     Shared<C> &shared = *reinterpret_cast<Shared<C> *>(ptx::shared_memory());

@@ -65,6 +65,11 @@ template <int32_t size> struct Cursor {
     GRS_DEVICE void advance() {
         if (++slot == size) slot = 0, phase ^= 1;
     }
+    GRS_DEVICE void skip(int32_t slots) {
+        slot += slots;
+        phase ^= static_cast<uint32_t>(slot / size) & 1;
+        slot %= size;
+    }
 };
 
 template <class C> GRS_DEVICE void init_barriers(Barriers<C> &barriers) {
@@ -79,7 +84,7 @@ template <class C> GRS_DEVICE void init_barriers(Barriers<C> &barriers) {
         }
     for (int32_t i = 0; i < C::tile_buffers; ++i) {
         ptx::barrier_init(&barriers.tile_ready[i], 1);
-        ptx::barrier_init(&barriers.tile_full[i], C::math_warps);
+        ptx::barrier_init(&barriers.tile_full[i], C::tile_writers);
         ptx::barrier_init(&barriers.tile_free[i], 1);
     }
     for (int32_t i = 0; i < C::outbox_depth; ++i) {

@@ -89,15 +89,40 @@ GRS_DEVICE void store_kept(const grs_rank_args &me, const char *tile_buffer, con
 // How the bits of tiles in flight are set. IDLE never sleeps on a store: the bit is set as soon as there is nothing else to do.
 enum Drain { DRAIN_IDLE, DRAIN_PER_TILE, DRAIN_FULL };
 
+// Stands still until a moment that is sure to come; returns the time.
+template <class C> GRS_DEVICE uint64_t wait_until(Watch<C> &watch, uint64_t moment) {
+    uint64_t start = C::count_waits ? ptx::clock_cycles() : 0, now;
+    while ((now = ptx::global_nanoseconds()) < moment) ptx::pause(64);
+    if constexpr (C::count_waits) watch.count(GRS_WAIT_LINK, ptx::clock_cycles() - start);
+    return now;
+}
+
+// A model of the link, compiled in only on request: ranks that share a GPU behave as if a link of a given speed joined them.
+// One clock a rank, in nanoseconds: the moment at which the link has sent all that was given to it. A send moves it by its
+// bytes and is over when the clock's time has come; a bit takes `latency` more.
+template <class C> struct LinkModel {
+    static constexpr uint64_t latency = 1000;
+    GRS_DEVICE static void send(Watch<C> &watch, uint32_t bytes) {
+        if constexpr (C::pace_model) {
+            uint64_t cost = watch.args.pace_ps_per_kib * bytes / 1024000, *clock = &watch.me.control->pace;
+            ptx::atomic_max_relaxed_gpu(clock, ptx::global_nanoseconds());
+            wait_until<C>(watch, ptx::atomic_add_relaxed_gpu(clock, cost) + cost);
+        }
+    }
+    GRS_DEVICE static void signal(Watch<C> &watch) {
+        if constexpr (C::pace_model) wait_until<C>(watch, ptx::global_nanoseconds() + latency);
+    }
+};
+
 // Spreads a CTA's sends over its share of the link. When all CTAs push at once the link backs up into the copy engines, which
 // work in order, and the loads of A and B wait behind; at the rate that the link takes, nothing queues.
-class Tempo {
+template <class C> class Tempo {
   public:
     GRS_DEVICE explicit Tempo(uint32_t picoseconds_a_byte) : cost_(picoseconds_a_byte) {}
-    GRS_DEVICE void wait_turn(uint32_t bytes) {
+    GRS_DEVICE void wait_turn(Watch<C> &watch, uint32_t bytes) {
         if (cost_ == 0) return;
         uint64_t now = ptx::global_nanoseconds();
-        for (; now < next_; now = ptx::global_nanoseconds()) ptx::pause(64);
+        if (now < next_) now = wait_until<C>(watch, next_);
         next_ = now + static_cast<uint64_t>(bytes) * cost_ / 1000;
     }
 
@@ -114,7 +139,7 @@ template <class C> class Sender {
         : shared_(shared), me_(me), geometry_(geometry), tempo_(args.send_ps_per_byte) {}
 
     // Returns when the tile has landed, so that its bit may be set.
-    GRS_DEVICE void push(Watch &watch, const char *outbox, const Tile &tile) {
+    GRS_DEVICE void push(Watch<C> &watch, const char *outbox, const Tile &tile) {
         Extent<C> extent(tile);
         int32_t in_panel = static_cast<int32_t>((extent.bytes + C::chunk_bytes - 1) / C::chunk_bytes);
         int32_t pieces = extent.panels * in_panel;
@@ -123,9 +148,10 @@ template <class C> class Sender {
         for (int32_t piece = 0; piece < minimum(pieces, C::chunk_count); ++piece) fetch(outbox, extent, in_panel, piece);
         for (int32_t piece = 0; piece < pieces; ++piece) {
             watch.wait_on(&shared_.barriers.chunk_full[full_.slot], full_.phase, GRS_WAIT_CHUNK);
-            tempo_.wait_turn(bytes(extent, in_panel, piece));
+            tempo_.wait_turn(watch, bytes(extent, in_panel, piece));
             ptx::bulk_store(slot + offset(in_panel, piece), shared_.chunk[full_.slot], bytes(extent, in_panel, piece));
             ptx::bulk_commit();
+            LinkModel<C>::send(watch, bytes(extent, in_panel, piece));
             full_.advance();
             int32_t ahead = piece - 1 + C::chunk_count; // goes where the piece before this one was
             if (piece > 0 && ahead < pieces) {
@@ -155,7 +181,7 @@ template <class C> class Sender {
     Shared<C> &shared_;
     const grs_rank_args &me_;
     Geometry<C> geometry_;
-    Tempo tempo_;
+    Tempo<C> tempo_;
     Cursor<C::chunk_count> empty_, full_; // next chunk to fetch into, next to send
 };
 
@@ -172,15 +198,16 @@ template <class C> class Posted {
     GRS_DEVICE bool oldest_sent() const {
         return any() && ptx::barrier_test_wait(&shared_.barriers.outbox_sent[sent_.slot], sent_.phase);
     }
-    GRS_DEVICE bool wait_oldest(Watch &watch) {
+    GRS_DEVICE bool wait_oldest(Watch<C> &watch) {
         return watch.wait(&shared_.barriers.outbox_sent[sent_.slot], sent_.phase, GRS_WAIT_OUTBOX_FREE);
     }
-    GRS_DEVICE void signal_oldest() {
+    GRS_DEVICE void signal_oldest(Watch<C> &watch) {
         Tile tile = trail_.tile();
         while (tile.distance == 0) { // kept tiles never enter the outbox
             trail_.next();
             tile = trail_.tile();
         }
+        LinkModel<C>::signal(watch);
         signal_landed<C>(geometry_, me_, tile.turn, tile.owner, tile.index);
         trail_.next();
         sent_.advance();
@@ -229,17 +256,21 @@ template <class C> class Flights {
         ptx::bulk_commit();
         ++count_;
     }
-    GRS_DEVICE void land_oldest() {
+    GRS_DEVICE void land_oldest(Watch<C> &watch) {
         wait_read_but<capacity - 1>(count_ - 1);
         ptx::barrier_arrive(&shared_.barriers.tile_free[slot_.slot]);
         wait_landed_but<capacity - 1>(count_ - 1);
         Tile tile = trail_.tile();
-        if (tile.distance > 0) signal_landed<C>(geometry_, me_, tile.turn, tile.owner, tile.index);
+        if (tile.distance > 0) {
+            LinkModel<C>::send(watch, Extent<C>(tile).total());
+            LinkModel<C>::signal(watch);
+            signal_landed<C>(geometry_, me_, tile.turn, tile.owner, tile.index);
+        }
         skip(C::ship_lanes);
         --count_;
     }
-    GRS_DEVICE void land_all() {
-        while (any()) land_oldest();
+    GRS_DEVICE void land_all(Watch<C> &watch) {
+        while (any()) land_oldest(watch);
     }
 
   private:

@@ -18,7 +18,7 @@ template <class C> struct Cta {
     Geometry<C> geometry;
     int32_t index; // of this CTA among the CTAs of its rank
 
-    GRS_DEVICE Watch watch(grs_role role) const { return Watch(args, me, &shared.leave, role, index); }
+    GRS_DEVICE Watch<C> watch(grs_role role) const { return Watch<C>(args, me, &shared.leave, role, index); }
     GRS_DEVICE TileOrder<C> order() const { return TileOrder<C>(geometry, args, me.rank, index); }
     GRS_DEVICE int32_t position(int32_t sequence) const { return (index + sequence * args.grid) / C::cluster; }
     GRS_DEVICE char *outbox(int32_t slot) const {
@@ -30,7 +30,7 @@ template <class C> struct Cta {
 // that all share: by multicast, or, in a CTA pair, for tensor cores that read both CTAs' shared memory. The loader never leaves early: the math warps go on consuming when the launch is being left, so that the
 // CTAs of a cluster need not agree on a tile to stop at and nothing is in flight at the end.
 template <class C> GRS_DEVICE void load_role(const Cta<C> &cta) {
-    Watch watch = cta.watch(GRS_ROLE_LOADER);
+    Watch<C> watch = cta.watch(GRS_ROLE_LOADER);
     Barriers<C> &barriers = cta.shared.barriers;
     constexpr int32_t part_rows = C::block_n / C::cluster;
     int32_t part = cta.index % C::cluster * part_rows;
@@ -66,7 +66,7 @@ template <class C> GRS_DEVICE void load_role(const Cta<C> &cta) {
 // of tile_free, also where it has nothing to load: a parity wait is fooled by a barrier two phases behind. The one role that
 // tells the math warps to leave.
 template <class C> GRS_DEVICE void prefetch_role(const Cta<C> &cta) {
-    Watch watch = cta.watch(GRS_ROLE_PREFETCHER);
+    Watch<C> watch = cta.watch(GRS_ROLE_PREFETCHER);
     Barriers<C> &barriers = cta.shared.barriers;
     Upstream<C> upstream(cta.geometry, cta.me.mask);
     watch.aborted(); // a launch after an abort does nothing
@@ -98,7 +98,7 @@ template <class C> GRS_DEVICE void prefetch_role(const Cta<C> &cta) {
 // bits of tiles that the sender has sent, whenever no finished tile waits: no store in flight is slept on, and nobody waits
 // for a bit that only a later tile would release.
 template <class C> GRS_DEVICE void store_role(const Cta<C> &cta) {
-    Watch watch = cta.watch(GRS_ROLE_STORER);
+    Watch<C> watch = cta.watch(GRS_ROLE_STORER);
     Barriers<C> &barriers = cta.shared.barriers;
     Posted<C> posted(cta.shared, cta.me, cta.geometry, cta.order());
     Cursor<C::outbox_depth> outbox;
@@ -107,10 +107,10 @@ template <class C> GRS_DEVICE void store_role(const Cta<C> &cta) {
     for (TileOrder<C> order = cta.order(); order.more(); order.next(), ++sequence, phase ^= 1) {
         Tile tile = order.tile();
         watch.at(tile, cta.position(sequence));
-        Patience patience(watch, GRS_WAIT_TILE_FULL);
+        Patience<C> patience(watch, GRS_WAIT_TILE_FULL);
         while (!ptx::barrier_test_wait(&barriers.tile_full[0], phase)) {
             if (posted.oldest_sent())
-                posted.signal_oldest();
+                posted.signal_oldest(watch);
             else if (!patience.more(phase ^ 1, phase))
                 return;
             else
@@ -122,7 +122,7 @@ template <class C> GRS_DEVICE void store_role(const Cta<C> &cta) {
         } else {
             if (posted.full()) {
                 if (!posted.wait_oldest(watch)) return;
-                posted.signal_oldest();
+                posted.signal_oldest(watch);
             }
             place<C>(cta.outbox(outbox.slot), cta.shared.tile[0], tile, order.last());
         }
@@ -137,16 +137,16 @@ template <class C> GRS_DEVICE void store_role(const Cta<C> &cta) {
         posted.add();
         while (C::drain == DRAIN_PER_TILE && posted.any()) {
             if (!posted.wait_oldest(watch)) return;
-            posted.signal_oldest();
+            posted.signal_oldest(watch);
         }
     }
-    for (; posted.any(); posted.signal_oldest())
+    for (; posted.any(); posted.signal_oldest(watch))
         if (!posted.wait_oldest(watch)) return;
 }
 
 // ring.place: global. Pushes the outbox to downstream, in order.
 template <class C> GRS_DEVICE void send_role(const Cta<C> &cta) {
-    Watch watch = cta.watch(GRS_ROLE_SENDER);
+    Watch<C> watch = cta.watch(GRS_ROLE_SENDER);
     Barriers<C> &barriers = cta.shared.barriers;
     Sender<C> sender(cta.shared, cta.args, cta.me, cta.geometry);
     Cursor<C::outbox_depth> outbox;
@@ -171,7 +171,7 @@ template <class C> GRS_DEVICE void send_role(const Cta<C> &cta) {
 // them to D. `lane` of `lanes` such threads takes every lanes-th tile: with drain.policy: lane_per_stage each tile buffer has
 // its own, so that no store waits for an older one of another buffer.
 template <class C> GRS_DEVICE void ship_role(const Cta<C> &cta, int32_t lane) {
-    Watch watch = cta.watch(lane == 0 ? GRS_ROLE_STORER : GRS_ROLE_SENDER);
+    Watch<C> watch = cta.watch(lane == 0 ? GRS_ROLE_STORER : GRS_ROLE_SENDER);
     Barriers<C> &barriers = cta.shared.barriers;
     Flights<C> flights(cta.shared, cta.me, cta.geometry, cta.order(), lane);
     Cursor<C::tile_buffers> cursor;
@@ -183,8 +183,8 @@ template <class C> GRS_DEVICE void ship_role(const Cta<C> &cta, int32_t lane) {
         watch.at(tile, cta.position(sequence));
         ptx::Barrier *full = &barriers.tile_full[cursor.slot];
         if constexpr (C::drain == DRAIN_IDLE)
-            while (flights.any() && (flights.full() || !ptx::barrier_try_wait(full, cursor.phase))) flights.land_oldest();
-        if (flights.full()) flights.land_oldest();
+            while (flights.any() && (flights.full() || !ptx::barrier_try_wait(full, cursor.phase))) flights.land_oldest(watch);
+        if (flights.full()) flights.land_oldest(watch);
         if (!watch.wait(full, cursor.phase, GRS_WAIT_TILE_FULL)) break;
         bool keep = tile.distance == 0;
         if (!keep && !has_credit && !wait_credit(watch)) break;
@@ -196,9 +196,9 @@ template <class C> GRS_DEVICE void ship_role(const Cta<C> &cta, int32_t lane) {
         else
             place<C>(peer_slot<C>(cta.me, cta.geometry, tile), cta.shared.tile[cursor.slot], tile, order.last());
         flights.depart();
-        if constexpr (C::drain == DRAIN_PER_TILE) flights.land_all();
+        if constexpr (C::drain == DRAIN_PER_TILE) flights.land_all(watch);
     }
-    flights.land_all();
+    flights.land_all(watch);
 }
 
 // One thread, before any role starts.

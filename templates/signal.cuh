@@ -21,13 +21,13 @@ template <class C> class Upstream {
     GRS_DEVICE Upstream(const Geometry<C> &geometry, const uint64_t *mask) : geometry_(geometry), mask_(mask) {}
 
     // Waits until upstream's partial of this tile lies in this rank's slots, visible to the copy engine.
-    GRS_DEVICE bool wait_landed(Watch &watch, const Tile &tile) {
+    GRS_DEVICE bool wait_landed(Watch<C> &watch, const Tile &tile) {
         int32_t bit = Bits<C>::index(geometry_, tile.turn, tile.index);
         uint64_t wanted = uint64_t{1} << (bit % 64);
         if (bit / 64 != word_) word_ = bit / 64, seen_ = 0;
         late_ = (seen_ & wanted) == 0 && ((seen_ = ptx::load_acquire_sys(mask_ + word_)) & wanted) == 0;
         if (late_) {
-            Patience patience(watch, GRS_WAIT_UPSTREAM);
+            Patience<C> patience(watch, GRS_WAIT_UPSTREAM);
             while (((seen_ = ptx::load_acquire_sys(mask_ + word_)) & wanted) == 0) {
                 if (!patience.more(seen_, wanted)) return false;
                 ptx::pause(32);
@@ -61,9 +61,9 @@ GRS_DEVICE void signal_landed(const Geometry<C> &geometry, const grs_rank_args &
 }
 
 // Waits until downstream has left the launch before this one: its slots are read, its mask is zero.
-GRS_DEVICE bool wait_credit(Watch &watch) {
+template <class C> GRS_DEVICE bool wait_credit(Watch<C> &watch) {
     uint64_t epoch = watch.epoch(), credit = ptx::load_acquire_sys(&watch.me.control->credit);
-    Patience patience(watch, GRS_WAIT_CREDIT);
+    Patience<C> patience(watch, GRS_WAIT_CREDIT);
     while (credit < epoch) { // `<`: downstream may already be further
         if (!patience.more(credit, epoch)) return false;
         ptx::pause(32);
