@@ -116,7 +116,7 @@ def rewrite(name, check):
     """True when the file has (with check: would have) changed."""
     with open(name, encoding="utf-8") as file:
         text = file.read()
-    if text.count("<!-- table:") != len(MARKER.findall(text)):
+    if len(re.findall(r"^<!-- table:", text, re.MULTILINE)) != len(MARKER.findall(text)):
         raise ValueError("a '<!-- table: … -->' has no '<!-- /table -->' on a line of its own below it")
     new = MARKER.sub(lambda found: f"<!-- table: {found['what']} -->\n{table(found['what'])}<!-- /table -->", text)
     if new == text:

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/grsrun_device.h"
+#include "tools/grsrun_helpers.h"
 #include "tools/grsrun_kernels.h"
 
 static void texts_are_whole(void **state) {
@@ -25,13 +25,15 @@ static void compiles_for(enum arch arch) {
     static const char *const entries[] = {"grsrun_fill",      "grsrun_check",   "grsrun_checksum",
                                           "grsrun_reference", "grsrun_compare", "grsrun_spin"};
     struct nvrtc_location where;
+    const struct nvrtc *nvrtc;
     struct nvrtc_result result = {0};
     grs_error err;
     if (nvrtc_locate(NULL, &where, &err)) {
         print_message("SKIP: %s\n", "no NVRTC");
         skip();
     }
-    grs_status status = device_compile_helpers(arch, &result, &err);
+    grs_status status = nvrtc_open(&where, &nvrtc, &err);
+    status = status ? status : helpers_compile(nvrtc, arch, &result, &err);
     if (status == GRS_ERR_UNSUPPORTED) {
         print_message("SKIP: this NVRTC does not know %s\n", config_arch_name(arch));
         skip();

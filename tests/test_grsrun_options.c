@@ -15,10 +15,11 @@
 /* Parses a line that is split at blanks. */
 static grs_status parse(const char *line, struct grsrun_options *out, enum options_request *request, grs_error *err) {
     static char copy[1024];
-    char *argv[32] = {"grsrun"};
+    char *argv[64] = {"grsrun"};
     int argc = 1;
     snprintf(copy, sizeof(copy), "%s", line);
     for (char *word = strtok(copy, " "); word; word = strtok(NULL, " ")) {
+        assert_true(argc < 64);
         argv[argc++] = word;
     }
     return grsrun_options_parse(argc, argv, out, request, err);

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "common/error.h"
-#include "tools/grsrun_kernels.h"
+#include "generator/config.h"
 
 grs_status device_check(const struct device *device, CUresult result, const char *what, grs_error *err) {
     return result ? driver_error(device->drv, err, result, "%s on GPU %d", what, device->ordinal) : GRS_OK;
@@ -29,16 +29,6 @@ grs_status device_arch(const struct driver *drv, int ordinal, enum arch *out, gr
                          ordinal, major, minor, config_arch_name(ARCH_SM90A), config_arch_name(ARCH_SM100A));
     }
     return GRS_OK;
-}
-
-grs_status device_compile_helpers(enum arch arch, struct nvrtc_result *out, grs_error *err) {
-    struct nvrtc_location where;
-    const struct nvrtc *nvrtc;
-    grs_status status = nvrtc_locate(NULL, &where, err);
-    status = status ? status : nvrtc_open(&where, &nvrtc, err);
-    return status ? status
-                  : nvrtc_compile(nvrtc, arch, "grsrun_kernels.cu", kernels_source, kernels_headers, "grsrun_reference",
-                                  out, err);
 }
 
 static grs_status find_functions(struct device *device, grs_error *err) {

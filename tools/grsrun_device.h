@@ -2,8 +2,8 @@
 #ifndef GRS_TOOLS_GRSRUN_DEVICE_H
 #define GRS_TOOLS_GRSRUN_DEVICE_H
 
+#include "generator/config.h"
 #include "runtime/driver.h"
-#include "runtime/nvrtc.h"
 #include "tools/grsrun_values.h"
 
 struct device {
@@ -21,8 +21,7 @@ struct device {
 };
 #define DEVICE_SCRATCH_BYTES 256
 
-/* The helper kernels compiled for a device's arch; the same for every device of one kind. */
-grs_status device_compile_helpers(enum arch arch, struct nvrtc_result *out, grs_error *err);
+/* The arch that kernels for this device are made for; GRS_ERR_UNSUPPORTED: there is none. */
 grs_status device_arch(const struct driver *drv, int ordinal, enum arch *out, grs_error *err);
 
 grs_status device_open(const struct driver *drv, int ordinal, const void *helpers, struct device *out, grs_error *err);

@@ -7,6 +7,7 @@
 
 #include "common/error.h"
 #include "tools/grsrun_bench.h"
+#include "tools/grsrun_helpers.h"
 #include "tools/grsrun_inside.h"
 #include "tools/grsrun_svg.h"
 #include "tools/grsrun_verify.h"
@@ -80,46 +81,44 @@ static grs_status devices_needed(const struct grsrun_options *options, int visib
     return GRS_OK;
 }
 
-static grs_status open_devices(struct session *session, grs_error *err) {
-    int needed = 0, visible = gpu_count(err);
-    struct nvrtc_result helpers = {0};
+static grs_status open_devices(struct session *session, int visible, grs_error *err) {
+    int needed = 0;
+    struct cache_entry *helpers = NULL;
     enum arch arch;
-    session->drv = visible ? driver_get(err) : NULL;
-    if (!session->drv) {
-        return GRS_ERR_DRIVER;
-    }
     grs_status status = devices_needed(session->options, visible, &needed, err);
     status = status ? status : device_arch(session->drv, 0, &arch, err);
-    status = status ? status : device_compile_helpers(arch, &helpers, err);
+    status = status ? status : helpers_get(session->ctx, arch, &helpers, err);
     session->devices = calloc((size_t)(needed ? needed : 1), sizeof(*session->devices));
     if (!status && !session->devices) {
         status = error_set(err, GRS_ERR_MEMORY, "no memory for %d GPUs' tables", needed);
     }
     while (!status && session->device_count < needed) {
-        status = device_open(session->drv, session->device_count, helpers.cubin,
+        status = device_open(session->drv, session->device_count, helpers->cubin,
                              &session->devices[session->device_count], err);
         session->device_count += status == GRS_OK;
     }
-    nvrtc_result_free(&helpers);
+    cache_entry_free(helpers);
     return status;
 }
 
 static grs_status session_open(struct session *session, grs_error *err) {
     const struct grsrun_options *options = session->options;
-    grs_status status = open_devices(session, err);
-    if (status) {
-        return status;
+    int visible = gpu_count(err);
+    session->drv = visible ? driver_get(err) : NULL;
+    if (!session->drv) {
+        return GRS_ERR_DRIVER;
     }
-    grs_ctx_options ctx_options = GRS_INIT(grs_ctx_options);
-    ctx_options.config_path = options->config_path;
-    ctx_options.arch = options->has_arch ? config_arch_name(options->arch) : NULL;
-    ctx_options.sms = options->sms;
     session->verify_rows = calloc(options->shape_count * 2, sizeof(*session->verify_rows));
     session->bench_rows = calloc(options->shape_count * BENCH_ROWS, sizeof(*session->bench_rows));
     if (!session->verify_rows || !session->bench_rows) {
         return error_set(err, GRS_ERR_MEMORY, "no memory for the results of %zu shapes", options->shape_count);
     }
-    return grs_ctx_open(&ctx_options, &session->ctx, err);
+    grs_ctx_options ctx_options = GRS_INIT(grs_ctx_options);
+    ctx_options.config_path = options->config_path;
+    ctx_options.arch = options->has_arch ? config_arch_name(options->arch) : NULL;
+    ctx_options.sms = options->sms;
+    grs_status status = grs_ctx_open(&ctx_options, &session->ctx, err);
+    return status ? status : open_devices(session, visible, err);
 }
 
 static void close_team(struct session *session) {
