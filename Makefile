@@ -58,12 +58,12 @@ deps: ## install the packages of deps.txt that are missing
 
 demo: ## build, check a config, emit, compile into the cache, run and verify
 	@tools/install_deps.sh build run
-	@$(MAKE) --no-print-directory all
+	@echo 'building …' && $(MAKE) -s --no-print-directory all
 	@BUILD=$(BUILD) tools/demo.sh
 
 check: ## run every test that needs no GPU
 	@tools/install_deps.sh build check run
-	@$(MAKE) --no-print-directory check-built
+	@echo 'building …' && $(MAKE) -s --no-print-directory check-built
 check-built: all $(TEST_BIN)
 	@BUILD=$(BUILD) tests/run.sh $(TEST_BIN) $(TEST_SCRIPTS)
 

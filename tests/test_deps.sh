@@ -45,6 +45,7 @@ git git
 clang clang
 clang-format clang-format
 pkg-config pkg-config
+python3 python3
 nm binutils
 readelf binutils
 END

@@ -54,7 +54,7 @@ else
         fi
         echo "deps: installing ${missing[*]}"
         ${as_root[@]+"${as_root[@]}"} env DEBIAN_FRONTEND=noninteractive apt-get update -q >/dev/null
-        ${as_root[@]+"${as_root[@]}"} env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
+        ${as_root[@]+"${as_root[@]}"} env DEBIAN_FRONTEND=noninteractive DEBCONF_NOWARNINGS=yes apt-get install -q -y --no-install-recommends \
             "${missing[@]}" >/dev/null
     fi
 fi
