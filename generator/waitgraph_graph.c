@@ -101,7 +101,6 @@ grs_status waitgraph_graph_build(const struct plan *plan, int64_t M, const int *
                                  struct waitgraph_graph *out, grs_error *err) {
     struct plan_tiles tiles;
     plan_tiles_of(plan, M, &tiles);
-    int pair = plan->value[FIELD_CTA_GROUP] == 2 ? 2 : 1;
     struct waitgraph_graph graph = {
         .plan = plan,
         .ranks = ranks_alike(plan, M, grid, wave) ? 1 : plan->shape.tp,
@@ -119,7 +118,7 @@ grs_status waitgraph_graph_build(const struct plan *plan, int64_t M, const int *
     for (int r = 0; r < graph.ranks; r++) {
         struct waitgraph_rank *rank = &graph.rank[r];
         tileorder_init(plan, M, r, wave[r], &rank->order);
-        rank->grid = grid[r] / pair > 0 ? grid[r] / pair : 1;
+        rank->grid = grid[r];
         grs_status status = build_rank(&graph, rank, err);
         if (status != GRS_OK) {
             waitgraph_graph_free(&graph);

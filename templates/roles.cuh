@@ -27,8 +27,9 @@ template <class C> struct Cta {
 };
 
 // Brings the blocks of A and B, `stages` ahead of the math warps. In a cluster each CTA brings its own A and a part of the B
-// that all share: by multicast, or, in a CTA pair, for tensor cores that read both CTAs' shared memory. The loader never leaves early: the math warps go on consuming when the launch is being left, so that the
-// CTAs of a cluster need not agree on a tile to stop at and nothing is in flight at the end.
+// that all share: by multicast, or, in a CTA pair, for tensor cores that read both CTAs' shared memory. The loader never leaves
+// early: its stages are consumed also when the launch is being left, so that the CTAs of a cluster need not agree on a tile to
+// stop at and nothing is in flight at the end.
 template <class C> GRS_DEVICE void load_role(const Cta<C> &cta) {
     Watch<C> watch = cta.watch(GRS_ROLE_LOADER);
     Barriers<C> &barriers = cta.shared.barriers;

@@ -70,6 +70,17 @@ static const struct emit_case emit_cases[] = {
      "ring: {depth: 2, place: shared}\norder: segment\n",
      ARCH_SM100A,
      {1, INT32_MAX, 136, 72, 8}},
+    {"blackwell_pair",
+     "tile: {m: 128, n: 256, k: 64, cluster: 2, cta_group: 2}\nstages: {load: 4, accum: 2}\n"
+     "ring: {depth: 4, place: global, chunk: {bytes: 8192, count: 2}}\norder: {interleave: 2}\n",
+     ARCH_SM100A,
+     {1, INT32_MAX, 8192, 3584, 4}},
+    {"blackwell_cluster",
+     "tile: {m: 128, n: 192, k: 64, cluster: 2, cta_group: 1}\nstages: {load: 3, accum: 1}\n"
+     "ring: {depth: 2, place: global, chunk: {bytes: 4096, count: 4}}\nsignal: {granularity: {group: 4}}\n"
+     "drain: {policy: per_tile}\norder: segment\n",
+     ARCH_SM100A,
+     {1, INT32_MAX, 4096, 2048, 2}},
     {"planner_small_m", "", ARCH_SM90A, {1, 256, 4096, 2048, 4}},
     {"planner_large_m", "", ARCH_SM90A, {8192, INT32_MAX, 8192, 3584, 8}},
 };

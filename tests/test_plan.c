@@ -142,7 +142,15 @@ static const struct refusal refusals[] = {
     {"tile: {schedule: pingpong}\n", ARCH_SM90A, ANY, GRS_ERR_UNSUPPORTED,
      "t.yaml:2:18: tile.schedule: pingpong is not built yet for sm_90a; allowed: cooperative"},
 
+    {"arch: [sm_100a]\ntile: {m: 256, cta_group: 2}\n", ARCH_SM100A, ANY, GRS_ERR_UNSUPPORTED,
+     "t.yaml:3:11: tile.m: 256 is not built yet for sm_100a: each CTA, of a pair too, finishes a row in each lane of its "
+     "tensor memory; allowed: 128"},
+
     /* keys and policies that exclude one another */
+    {"tile: {cta_group: 2, cluster: 1}\n", ARCH_SM100A, ANY, GRS_ERR_PLAN,
+     "t.yaml:2:31: tile.cluster: 1 with tile.cta_group 2: the CTAs of a group are a cluster; allowed: 2"},
+    {"tile: {cta_group: 2}\nsms: 73\n", ARCH_SM100A, ANY, GRS_ERR_PLAN,
+     "t.yaml:3:6: sms: 73 is no multiple of tile.cluster 2; allowed: all or a multiple, such as 74"},
     {"tile: {cta_group: 2}\n", ARCH_SM90A, ANY, GRS_ERR_CONFIG,
      "t.yaml:2:19: tile.cta_group: sm_90a has no such key; allowed: with sm_100a only"},
     {"stages: {accum: 2}\n", ARCH_SM90A, ANY, GRS_ERR_CONFIG,
@@ -223,7 +231,8 @@ static void keys_of_a_listed_arch_are_passed_over(void **state) {
 /* Bytes by the definition of the map, apart from barriers and control words, which the template counts (and asserts). */
 static int64_t bulk_bytes(const struct plan *plan) {
     const int64_t *v = plan->value;
-    return v[FIELD_STAGES_LOAD] * (v[FIELD_TILE_M] + v[FIELD_TILE_N]) * v[FIELD_TILE_K] * 2 +
+    int64_t rows = v[FIELD_TILE_M] + v[FIELD_TILE_N] / v[FIELD_CTA_GROUP]; /* of A, and of B's half in a CTA pair */
+    return v[FIELD_STAGES_LOAD] * rows * v[FIELD_TILE_K] * 2 +
            plan->tile_buffers * v[FIELD_TILE_M] * v[FIELD_TILE_N] * 2 + v[FIELD_CHUNK_COUNT] * v[FIELD_CHUNK_BYTES];
 }
 

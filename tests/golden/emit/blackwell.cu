@@ -30,7 +30,7 @@ struct Config {
     static constexpr int k_blocks = 32;
     static constexpr int threads = 416;
     static constexpr int math_warps = 8;
-    static constexpr int stage_readers = 1; // arrivals that free a stage: the issuer's
+    static constexpr int stage_readers = 1; // arrivals that free a stage: the issuers'
     static constexpr int tensor_columns = 512; // that hold the accumulators: a power of two
     static constexpr int shared_bytes = 230400; // the planner's map; the template asserts that it agrees
     static constexpr bool stall_hook = false; // test hook: args.stall makes a sender stand still

@@ -30,6 +30,7 @@ struct Config {
     static constexpr int math_warps = 8;
     static constexpr int stage_readers = 8; // arrivals that free a stage
     static constexpr int accum_stages = 0; // accumulators lie in registers
+    static constexpr int cta_group = 1;
     static constexpr int registers_producer = 64;
     static constexpr int registers_consumer = 216;
     static constexpr int shared_bytes = 214016; // the planner's map; the template asserts that it agrees

@@ -30,6 +30,7 @@ struct Config {
     static constexpr int math_warps = 4;
     static constexpr int stage_readers = 4; // arrivals that free a stage
     static constexpr int accum_stages = 0; // accumulators lie in registers
+    static constexpr int cta_group = 1;
     static constexpr int registers_producer = 64;
     static constexpr int registers_consumer = 240;
     static constexpr int shared_bytes = 149504; // the planner's map; the template asserts that it agrees

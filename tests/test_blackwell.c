@@ -1,0 +1,152 @@
+/* Facts about the sm_100a kernels that must hold in the PTX, whatever else changes: no comment, no source text is looked at. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "generator/emit.h"
+#include "runtime/nvrtc.h"
+#include "tests/emit_cases.h"
+
+static const struct nvrtc *compiler;
+
+static int find_compiler(void **state) {
+    (void)state;
+    struct nvrtc_location where;
+    grs_error err = {0};
+    if (nvrtc_locate(NULL, &where, &err) == GRS_OK)
+        nvrtc_open(&where, &compiler, &err);
+    return 0;
+}
+
+static void strip_comments(char *text) {
+    char *to = text;
+    for (const char *at = text; *at;) {
+        if (at[0] == '/' && at[1] == '/') {
+            at += strcspn(at, "\n");
+        } else if (at[0] == '/' && at[1] == '*') {
+            const char *end = strstr(at + 2, "*/");
+            at = end ? end + 2 : at + strlen(at);
+        } else {
+            *to++ = *at++;
+        }
+    }
+    *to = '\0';
+}
+
+/* The PTX of a case of emit_cases.h without comments; the caller frees it. */
+static char *ptx_of(const char *name) {
+    struct buf entry = {0};
+    struct nvrtc_result result;
+    grs_error err = {0};
+    if (!compiler || nvrtc_version(compiler) < nvrtc_arch_version(ARCH_SM100A)) {
+        print_message("SKIP: no NVRTC that knows sm_100a\n");
+        skip();
+    }
+    int i = 0;
+    while (i < EMIT_CASES && strcmp(emit_cases[i].name, name))
+        i++;
+    assert_true(i < EMIT_CASES);
+    struct plan plan = emit_case_plan(&emit_cases[i]);
+    assert_int_equal(emit_entry(&plan, &entry, &err), GRS_OK);
+    if (nvrtc_compile(compiler, plan.arch, "entry.cu", entry.data, emit_headers, plan.name, &result, &err) != GRS_OK)
+        fail_msg("%s: %s", name, err.text);
+    char *ptx = strdup(result.ptx);
+    assert_non_null(ptx);
+    strip_comments(ptx);
+    nvrtc_result_free(&result);
+    buf_free(&entry);
+    return ptx;
+}
+
+static void expect(const char *ptx, const char *const *present, const char *const *absent) {
+    for (; *present; present++)
+        if (!strstr(ptx, *present))
+            fail_msg("the PTX lacks %s", *present);
+    for (; *absent; absent++)
+        if (strstr(ptx, *absent))
+            fail_msg("the PTX has %s", *absent);
+}
+
+/* What the ring and the products need on any tile. */
+static const char *const always[] = {".target sm_100a",
+                                     "tcgen05.ld.sync.aligned.32x32b.x32.b32",
+                                     "tcgen05.wait::ld.sync.aligned",
+                                     "tcgen05.fence::before_thread_sync",
+                                     "tcgen05.fence::after_thread_sync",
+                                     "cp.async.bulk.tensor.2d.shared::cluster.global.tile",
+                                     "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group",
+                                     "cp.async.bulk.wait_group 0",
+                                     "fence.proxy.async.shared::cta",
+                                     "red.release.sys.global.or.b64",
+                                     "ld.acquire.sys.global.b64",
+                                     NULL};
+static const char *const never[] = {"wgmma", "setmaxnreg", "call.uni", "ld.local", "st.local", NULL};
+
+static void one_cta_a_tile(void **state) {
+    (void)state;
+    static const char *const present[] = {"tcgen05.mma.cta_group::1.kind::f16",
+                                          "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32",
+                                          "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned",
+                                          "tcgen05.dealloc.cta_group::1.sync.aligned.b32",
+                                          "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64",
+                                          NULL};
+    static const char *const absent[] = {"cta_group::2", "multicast", ".cluster_dim", "barrier.cluster", NULL};
+    char *ptx = ptx_of("blackwell");
+    expect(ptx, always, never);
+    expect(ptx, present, absent);
+    free(ptx);
+}
+
+static void a_pair_a_tile(void **state) {
+    (void)state;
+    static const char *const present[] = {
+        "tcgen05.mma.cta_group::2.kind::f16",
+        "tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32",
+        "tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned",
+        "tcgen05.dealloc.cta_group::2.sync.aligned.b32",
+        "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64",
+        "mbarrier::complete_tx::bytes.cta_group::2",
+        "barrier.cluster",
+        NULL};
+    static const char *const absent[] = {"cta_group::1", NULL};
+    char *ptx = ptx_of("blackwell_pair");
+    expect(ptx, always, never);
+    expect(ptx, present, absent);
+    free(ptx);
+}
+
+static void clusters_of_single_ctas(void **state) {
+    (void)state;
+    static const char *const present[] = {
+        "tcgen05.mma.cta_group::1.kind::f16",
+        "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64",
+        "mbarrier::complete_tx::bytes.multicast::cluster", NULL};
+    static const char *const absent[] = {"cta_group::2", NULL};
+    char *ptx = ptx_of("blackwell_cluster");
+    expect(ptx, always, never);
+    expect(ptx, present, absent);
+    free(ptx);
+}
+
+/* The helper itself: a fact that stands in a comment alone does not count. */
+static void comments_do_not_count(void **state) {
+    (void)state;
+    char text[] = "a // tcgen05.mma\nb /* tcgen05.ld\n*/ c /";
+    strip_comments(text);
+    assert_string_equal(text, "a \nb  c /");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_cta_a_tile),
+        cmocka_unit_test(a_pair_a_tile),
+        cmocka_unit_test(clusters_of_single_ctas),
+        cmocka_unit_test(comments_do_not_count),
+    };
+    return cmocka_run_group_tests(tests, find_compiler, NULL);
+}
