@@ -6,6 +6,7 @@
 
 #include "cache/entry.h"
 #include "cache/lock.h"
+#include "cache/usage.h"
 #include "common/error.h"
 
 #define LOCK_SECONDS 10
@@ -59,16 +60,15 @@ static void visit_file(void *arg, const struct trust_dir *fan, const char *file,
     free(image);
 }
 
-/* Open what is to be written to. *lock_fd holds the byte of the store, or is -1. */
-static grs_status enter(const char *dir, struct trust_dir *root, int *lock_fd, grs_error *err) {
-    *lock_fd = -1;
+/* Open what is to be written to, and lock it if that can be. */
+static grs_status enter(const char *dir, struct trust_dir *root, int *lock_fd, bool *locked, grs_error *err) {
     enum found found = trust_open_root(dir, false, false, root, err);
     if (found == FOUND_NOTHING)
         return error_set(err, GRS_ERR_IO, "\"%s\" does not exist", dir);
     if (found != FOUND)
         return GRS_ERR_IO;
     *lock_fd = lock_open(root, NULL);
-    lock_wait(*lock_fd, lock_byte_store(), true, LOCK_SECONDS);
+    *locked = lock_wait(*lock_fd, lock_byte_store(), true, LOCK_SECONDS) == LOCK_TAKEN;
     return GRS_OK;
 }
 
@@ -92,7 +92,7 @@ grs_status admin_walk(const char *dir, bool shared, void (*visit)(void *arg, con
 struct sweep {
     const struct trust_dir *root;
     int lock_fd;
-    bool all;
+    bool locked, all;
     struct evict_report *report;
 };
 
@@ -138,12 +138,16 @@ static grs_status sweep_dir(const char *dir, bool all, int64_t max_bytes, struct
     struct evict_report more = {0};
     struct sweep sweep = {.root = &root, .all = all, .report = report};
     *report = (struct evict_report){0};
-    grs_status status = enter(dir, &root, &sweep.lock_fd, err);
+    grs_status status = enter(dir, &root, &sweep.lock_fd, &sweep.locked, err);
     if (status != GRS_OK)
         return status;
     store_walk(&root, sweep_file, &sweep);
-    if (!all) {
-        evict_make_room(&root, sweep.lock_fd, NULL, NULL, 0, max_bytes, &more);
+    if (all) {
+        usage_forget(&root);
+    } else {
+        const struct evict_request request = {
+            .lock_fd = sweep.lock_fd, .locked = sweep.locked, .count = true, .max_bytes = max_bytes};
+        evict_make_room(&root, &request, &more);
         report->bytes = more.bytes;
         report->entries = more.entries;
         report->removed = more.removed;

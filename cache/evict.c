@@ -2,10 +2,12 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cache/lock.h"
 #include "cache/store.h"
+#include "cache/usage.h"
 
 struct victim {
     char file[HASH_HEX_LENGTH + 16];
@@ -18,14 +20,15 @@ struct survey {
     struct victim *victims;
     size_t count, capacity;
     int64_t bytes;
-    const char *name, *temporary; /* of the incoming entry */
+    const struct evict_request *request;
     struct evict_report *report;
 };
 
 static void visit(void *arg, const struct trust_dir *fan, const char *file, enum store_kind kind,
                   const struct stat *st) {
     struct survey *survey = arg;
-    if ((survey->name && !strcmp(file, survey->name)) || (survey->temporary && !strcmp(file, survey->temporary)))
+    const struct evict_request *request = survey->request;
+    if ((request->name && !strcmp(file, request->name)) || (request->temporary && !strcmp(file, request->temporary)))
         return;
     if (kind == STORE_TEMPORARY && store_is_stale(fan, file, st) && unlinkat(fan->fd, file, 0) == 0) {
         survey->report->stale++;
@@ -64,7 +67,8 @@ static int by_worth(const void *left, const void *right) {
     return order ? order : strcmp(a->file, b->file);
 }
 
-static void evict(const struct trust_dir *root, int lock_fd, const struct victim *victim, struct survey *survey) {
+static void evict(const struct trust_dir *root, const struct victim *victim, struct survey *survey) {
+    int lock_fd = survey->request->lock_fd;
     struct trust_dir fan;
     off_t use = lock_byte_use(victim->file);
     struct evict_report *report = survey->report;
@@ -85,19 +89,30 @@ static void evict(const struct trust_dir *root, int lock_fd, const struct victim
     lock_drop(lock_fd, use);
 }
 
-bool evict_make_room(const struct trust_dir *root, int lock_fd, const char *name, const char *temporary,
-                     size_t incoming, int64_t max_bytes, struct evict_report *report) {
-    struct survey survey = {.name = name, .temporary = temporary, .report = report};
-    int64_t allowed = max_bytes - (int64_t)incoming;
+bool evict_make_room(const struct trust_dir *root, const struct evict_request *request, struct evict_report *report) {
+    struct survey survey = {.request = request, .report = report, .bytes = USAGE_FILE_BYTES};
+    struct usage usage;
+    int64_t allowed = request->max_bytes - (int64_t)request->incoming;
     *report = (struct evict_report){0};
     if (allowed < 0)
         return false; /* nothing that could be removed would help */
-    store_walk(root, visit, &survey);
-    if (survey.bytes > allowed && survey.count)
-        qsort(survey.victims, survey.count, sizeof *survey.victims, by_worth);
-    for (size_t i = 0; i < survey.count && survey.bytes > allowed; i++)
-        evict(root, lock_fd, &survey.victims[i], &survey);
-    free(survey.victims);
-    report->bytes = survey.bytes;
-    return survey.bytes <= allowed;
+    if (!request->locked || request->count || !usage_read(root, &usage) || usage.bytes > allowed) {
+        usage.counted = time(NULL);
+        store_walk(root, visit, &survey);
+        if (survey.bytes > allowed && survey.count)
+            qsort(survey.victims, survey.count, sizeof *survey.victims, by_worth);
+        for (size_t i = 0; i < survey.count && survey.bytes > allowed; i++)
+            evict(root, &survey.victims[i], &survey);
+        free(survey.victims);
+        usage.bytes = survey.bytes;
+    }
+    report->bytes = usage.bytes;
+    bool fits = usage.bytes <= allowed;
+    /* Before the entry is there: a process that dies in between leaves a number that is too large. */
+    usage.bytes += fits ? (int64_t)request->incoming : 0;
+    if (request->locked)
+        usage_write(root, &usage);
+    else
+        usage_forget(root);
+    return fits;
 }

@@ -14,11 +14,19 @@ struct evict_report {
     int aside, stale;       /* damaged entries and left-over temporary files removed */
 };
 
-/* Remove files of dead writers, and then, damaged entries first and the rest by last use, as many as it takes for
- * `incoming` more bytes to fit below `max_bytes`. `lock_fd` holds the byte of the store (-1: no locks here). `name` and
- * `temporary` are those of the incoming entry: they are neither counted nor removed (NULL: none). False when it cannot
- * fit. */
-bool evict_make_room(const struct trust_dir *root, int lock_fd, const char *name, const char *temporary,
-                     size_t incoming, int64_t max_bytes, struct evict_report *report);
+/* Make `incoming` more bytes fit below `max_bytes`: damaged entries go first, and then the others by last use, never one in
+ * use. Files of dead writers go as well. `name` and `temporary` are those of the incoming entry: they are neither counted
+ * nor removed (NULL: none). False when it cannot fit.
+ *
+ * `lock_fd` is the lock file; `locked` says that it holds the byte of the store. Then what the directory holds is
+ * remembered, and as long as that is far enough from the bound nothing is looked at (`count`: look all the same). */
+struct evict_request {
+    int lock_fd;
+    bool locked, count;
+    const char *name, *temporary;
+    size_t incoming;
+    int64_t max_bytes;
+};
+bool evict_make_room(const struct trust_dir *root, const struct evict_request *request, struct evict_report *report);
 
 #endif

@@ -233,6 +233,20 @@ static int write_all(int fd, const void *data, size_t size) {
     return error;
 }
 
+/* Remove what dead writers left in this directory; the rest is found when everything is counted. */
+static void reap(const struct trust_dir *fan) {
+    DIR *stream = list(fan);
+    for (struct dirent *at; stream && (at = readdir(stream));) {
+        enum store_kind kind;
+        struct stat st;
+        if (classify(fan->sub, at->d_name, &kind) && kind == STORE_TEMPORARY &&
+            fstatat(fan->fd, at->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && store_is_stale(fan, at->d_name, &st))
+            unlinkat(fan->fd, at->d_name, 0);
+    }
+    if (stream)
+        closedir(stream);
+}
+
 /* A file nobody else has, locked for as long as it is open: whoever finds it unlocked knows that its writer is dead. */
 static int create_temporary(const struct trust_dir *fan, char name[NAME_BYTES]) {
     uint8_t random[16];
@@ -258,8 +272,15 @@ static grs_status place(const struct trust_dir *root, const struct trust_dir *fa
         return error_set(why, GRS_ERR_IO, "an entry of %zu bytes is larger than the %lld that GRS_CACHE_MAX allows",
                          size, (long long)max_bytes);
     int lock_fd = lock_open(root, NULL);
-    lock_wait(lock_fd, lock_byte_store(), true, STORE_LOCK_SECONDS);
-    if (!evict_make_room(root, lock_fd, name, temporary, size, max_bytes, &report))
+    const struct evict_request request = {
+        .lock_fd = lock_fd,
+        .locked = lock_wait(lock_fd, lock_byte_store(), true, STORE_LOCK_SECONDS) == LOCK_TAKEN,
+        .name = name,
+        .temporary = temporary,
+        .incoming = size,
+        .max_bytes = max_bytes,
+    };
+    if (!evict_make_room(root, &request, &report))
         status =
             error_set(why, GRS_ERR_IO,
                       "an entry of %zu bytes does not fit: %lld of the %lld bytes that GRS_CACHE_MAX allows are in "
@@ -278,6 +299,7 @@ grs_status store_publish(const struct trust_dir *root, const char *name, const v
     grs_status status = GRS_OK;
     if (trust_open_fan(root, name, true, &fan, why) != FOUND)
         return GRS_ERR_IO;
+    reap(&fan);
     int fd = create_temporary(&fan, temporary);
     if (fd < 0) {
         status =

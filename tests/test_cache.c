@@ -292,6 +292,50 @@ static void test_least_recently_used_goes_first(void **state) {
     assert_int_equal(shared->warnings, 0);
 }
 
+static long long remembered(void) {
+    size_t size;
+    char *text = read_file(path_of("cache/size"), &size);
+    long long bytes = text ? strtoll(text, NULL, 10) : -1;
+    free(text);
+    return bytes;
+}
+
+/* What lies in the directory is remembered, and counted anew when it is not known, expired, or said to be too much. */
+static void test_remembered_size(void **state) {
+    (void)state;
+    const char *dir = path_of("cache"), *file = path_of("cache/size");
+    struct job job = {.cubin_size = 10000};
+    const int64_t max = 45000; /* four entries */
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(get_briefly(dir, max, i, &job), GRS_FROM_COMPILER);
+        assert_int_equal(remembered(), census_of(dir).bytes);
+    }
+    const char *lies[] = {
+        "",
+        "nonsense",
+        text_of("%020d %020lld", 0, (long long)time(NULL)),                     /* cut */
+        text_of("%020d %020lld\nmore", 0, (long long)time(NULL)),               /* too long */
+        text_of("%020d %020lld\n", 0, (long long)time(NULL) - 90000),           /* expired */
+        text_of("%020d %020lld\n", 0, (long long)time(NULL) + 90000),           /* from the future */
+        text_of("%020lld %020lld\n", INT64_MAX - 5LL, (long long)time(NULL)),   /* far too much */
+        text_of("%s %020lld\n", "99999999999999999999", (long long)time(NULL)), /* more than a number holds */
+        text_of("%020d %020lld\n", -5, (long long)time(NULL)),
+    };
+    for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+        write_file(file, lies[i], strlen(lies[i]));
+        assert_int_equal(get_briefly(dir, max, (int)i + 3, &job), GRS_FROM_COMPILER);
+        assert_int_equal(census_of(dir).entries, 4);
+        assert_int_equal(remembered(), census_of(dir).bytes);
+    }
+    /* As long as it says that there is room, nothing is counted: what was removed meanwhile is not noticed. */
+    assert_int_equal(get_briefly(dir, max, 20, &job), GRS_FROM_COMPILER);
+    long long before = remembered();
+    struct cache_key key = key_of(numbered(20));
+    assert_int_equal(unlink(entry_path(dir, &key)), 0);
+    assert_int_equal(get_briefly(dir, 10 * max, 21, &job), GRS_FROM_COMPILER);
+    assert_true(remembered() > before && remembered() > census_of(dir).bytes);
+}
+
 static void uses(void *arg) {
     struct cache *cache = open_bounded(arg, 0);
     struct cache_key key = key_of(numbered(0));
@@ -618,6 +662,7 @@ int main(void) {
         TEST(test_planted_entries),
         TEST(test_other_versions),
         TEST(test_least_recently_used_goes_first),
+        TEST(test_remembered_size),
         TEST(test_an_entry_in_use_stays),
         TEST(test_bound_with_all_in_use),
         TEST(test_threads_make_a_key_once),

@@ -370,8 +370,8 @@ static void test_bad_fan_out_directory(void **state) {
     (void)state;
     struct bad_entry bad = {filled_cache("cache"), "symbolic link"};
     struct cache_key key = key_of("-O3");
-    char *entry = entry_path(bad.dir, &key), *target = path_of("target");
-    char *fan = text_of("%.*s", (int)strlen(bad.dir) + 3, entry);
+    char *target = path_of("target");
+    char *fan = fan_path(bad.dir, &key);
     assert_int_equal(rename(fan, target), 0);
     assert_int_equal(symlink(target, fan), 0);
     run_child(bad_fan_is_ignored, &bad);
@@ -474,7 +474,7 @@ static void test_shared_directory_of_a_colleague(void **state) {
     SKIP_UNLESS(is_root(), needs_root);
     char *dir = filled_cache("shared"), *own = path_of("own");
     struct cache_key key = key_of("-O3");
-    char *entry = entry_path(dir, &key), *fan = text_of("%.*s", (int)strlen(dir) + 3, entry);
+    char *entry = entry_path(dir, &key), *fan = fan_path(dir, &key);
     struct shared_dirs good = {(const char *const[]){dir, NULL}, NULL};
     struct shared_dirs bad = {(const char *const[]){dir, NULL}, "belongs to user 54322"};
     assert_int_equal(chown(dir, STRANGER, STRANGER) | chown(fan, STRANGER, STRANGER) | chown(entry, STRANGER, STRANGER),
