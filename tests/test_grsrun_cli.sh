@@ -69,9 +69,9 @@ options() {
         --repeat 3 --seed 77 && silent err && says out ' 8 +4 +33 random +6 +0 .* ok$' &&
         [[ $(grep -c graph "$TMP/log") -eq 24 ]]
 }
-list() { exits 0 gpu --shape 1,7:29x2,16,8 --tp 1,2 && [[ $(grep -c ' ok$' "$TMP/out") -eq 16 ]]; }
+list() { exits 0 gpu --shape 1,7:29x2,24,16 --tp 1,2 && [[ $(grep -c ' ok$' "$TMP/out") -eq 16 ]]; }
 rounds() { # of two shapes on one communicator; nothing is shown before the last
-    exits 0 gpu --shape 9,17,16,8 --tp 2 --rounds 3 --repeat 1 && silent err && [[ $(grep -c ' ok$' "$TMP/out") -eq 4 ]] &&
+    exits 0 gpu --shape 9,17,24,16 --tp 2 --rounds 3 --repeat 1 && silent err && [[ $(grep -c ' ok$' "$TMP/out") -eq 4 ]] &&
         says out ' 17 .* random +6 +0 '
 }
 config_shapes() {
