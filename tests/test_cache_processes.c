@@ -23,8 +23,8 @@ static int teardown(void **state) {
 
 struct racer {
     char *dir;
-    int gate;  /* closed by the parent when all may go */
-    int count; /* keys */
+    int gate[2]; /* a pipe, closed by the parent when all may go */
+    int count;   /* keys */
     double lock_seconds;
     struct job job;
 };
@@ -42,8 +42,9 @@ static struct cache *open_racing(const struct racer *racer) {
 static void race(void *arg) {
     struct racer *racer = arg;
     char byte;
+    close(racer->gate[1]);
     atomic_fetch_add(&shared->ready, 1);
-    CHECK(read(racer->gate, &byte, 1) == 0); /* end of file: the gate is open, for all at once */
+    CHECK(read(racer->gate[0], &byte, 1) == 0); /* end of file: the gate is open, for all at once */
     struct cache *cache = open_racing(racer);
     for (int i = 0; i < racer->count; i++) {
         struct cache_key key = key_of(text_of("-DI=%d", i));
@@ -55,22 +56,13 @@ static void race(void *arg) {
 
 /* Start `count` processes that wait at the gate together, open it, and return their pids. */
 static void start_race(struct racer *racer, pid_t *pids, int count) {
-    int gate[2];
-    assert_int_equal(pipe(gate), 0);
-    racer->gate = gate[0];
-    for (int i = 0; i < count; i++) {
-        pids[i] = fork();
-        assert_true(pids[i] >= 0);
-        if (pids[i] == 0) {
-            close(gate[1]);
-            race(racer);
-            _exit(0);
-        }
-    }
+    assert_int_equal(pipe(racer->gate), 0);
+    for (int i = 0; i < count; i++)
+        pids[i] = start_child(race, racer);
     while (shared->ready < count)
         sleep_ms(1);
-    close(gate[1]);
-    close(gate[0]);
+    close(racer->gate[1]);
+    close(racer->gate[0]);
 }
 
 /* Scenario 1. */
@@ -166,6 +158,7 @@ static void fork_and_hang(void *arg) {
     while (shared->compiles < 1)
         sleep_ms(1);
     if (fork() == 0) {
+        alarm(60); /* should nobody be left to kill us */
         shared->done = getpid();
         for (;;)
             pause();
