@@ -3,6 +3,11 @@
 
 #define REPLAYS 1000
 
+/* A copy from pageable memory returns before it is done, and the graph's stream does not wait for the default one. */
+static void settle(void) {
+    CU(cuStreamSynchronize(NULL));
+}
+
 static void test_replays(int tp, bool by_rank) {
     grs_comm *comms[GRS_MAX_TP];
     struct problem *p[2]; /* two sets of operands take turns in the buffers of the first */
@@ -49,6 +54,7 @@ static void test_replays(int tp, bool by_rank) {
             CU(cuMemcpyHtoD(p[0]->B[rank].base, data->B[rank].host, matrix_bytes(&data->B[rank])));
         }
         problem_poison(p[0]);
+        settle();
         CU(cuGraphLaunch(exec, main_stream));
         CU(cuStreamSynchronize(main_stream));
         int16_t *own = p[0]->sum;
@@ -100,6 +106,7 @@ static void test_graph_survives_growth(void) {
     for (int round = 0; round < 20 && right; round++) {
         problem_poison(p);
         problem_poison(q);
+        settle();
         CU(cuGraphLaunch(exec, stream));
         right = grs_launch_local(comms, large, q->operands, streams, &err) == GRS_OK;
         CU(cuStreamSynchronize(stream));
