@@ -111,6 +111,28 @@ static void test_compilers(void **state) {
     run_child(compilers, NULL);
 }
 
+/* Of several, every process takes the same one, whatever order the directory lists them in. */
+static void test_the_first_compiler_is_taken(void **state) {
+    (void)state;
+    struct cache *cache = open_cache(path_of("cache"));
+    struct cache_key key = key_of("-O3");
+    struct job job = {0};
+    char first[HASH_HEX_LENGTH + 1] = "g", name[HASH_HEX_LENGTH + 1];
+    for (int i = 0; i < 9; i++) {
+        struct cache_entry *entry = NULL;
+        key.compiler_id = text_of("build-id-%d", i);
+        assert_int_equal(get(cache, &key, &job), GRS_FROM_COMPILER);
+        cache_key_digest(&key, name);
+        if (strcmp(name, first) < 0)
+            memcpy(first, name, sizeof first);
+        key.compiler_id = NULL;
+        assert_int_equal(cache_get(cache, &key, make_entry, &job, &entry, NULL, NULL), GRS_OK);
+        assert_string_equal(entry->key, first);
+        cache_entry_free(entry);
+    }
+    cache_close(cache);
+}
+
 static void test_wrong_arch_from_the_maker(void **state) {
     (void)state;
     struct cache *cache = open_cache(path_of("cache"));
@@ -657,6 +679,7 @@ int main(void) {
         TEST(test_memory_only),
         TEST(test_failure_is_passed_on_and_not_remembered),
         TEST(test_compilers),
+        TEST(test_the_first_compiler_is_taken),
         TEST(test_wrong_arch_from_the_maker),
         TEST(test_every_cut_and_flip),
         TEST(test_planted_entries),
