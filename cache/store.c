@@ -268,9 +268,6 @@ static grs_status place(const struct trust_dir *root, const struct trust_dir *fa
                         const char *name, size_t size, int64_t max_bytes, grs_error *why) {
     struct evict_report report;
     grs_status status = GRS_OK;
-    if (max_bytes < (int64_t)size)
-        return error_set(why, GRS_ERR_IO, "an entry of %zu bytes is larger than the %lld that GRS_CACHE_MAX allows",
-                         size, (long long)max_bytes);
     int lock_fd = lock_open(root, NULL);
     const struct evict_request request = {
         .lock_fd = lock_fd,
@@ -281,11 +278,11 @@ static grs_status place(const struct trust_dir *root, const struct trust_dir *fa
         .max_bytes = max_bytes,
     };
     if (!evict_make_room(root, &request, &report))
-        status =
-            error_set(why, GRS_ERR_IO,
-                      "an entry of %zu bytes does not fit: %lld of the %lld bytes that GRS_CACHE_MAX allows are in "
-                      "use by running processes",
-                      size, (long long)report.bytes, (long long)max_bytes);
+        status = error_set(
+            why, GRS_ERR_IO,
+            "an entry of %zu bytes does not fit into the %lld that GRS_CACHE_MAX allows beside %lld that are in "
+            "use by running processes",
+            size, (long long)max_bytes, (long long)report.bytes);
     else if (renameat(fan->fd, temporary, fan->fd, name))
         status = error_set(why, GRS_ERR_IO, "\"%s/%s%s\": %s", root->root, fan->sub, name, strerror(errno));
     lock_close(lock_fd);

@@ -412,6 +412,22 @@ static void all_in_use(void *arg) {
     cache_close(cache);
 }
 
+/* An entry that could never fit pushes nothing out. */
+static void too_large(void *arg) {
+    const char *dir = arg;
+    struct job job = {.cubin_size = 10000}, huge = {.cubin_size = 100000};
+    for (int i = 0; i < 3; i++)
+        CHECK(get_briefly(dir, 45000, i, &job) == GRS_FROM_COMPILER);
+    CHECK(get_briefly(dir, 45000, 3, &huge) == GRS_FROM_COMPILER);
+    CHECK(present(dir, 0) && present(dir, 1) && present(dir, 2) && !present(dir, 3));
+    CHECK(shared->warnings == 1 && strstr(shared->log, "45000"));
+}
+
+static void test_too_large_for_the_bound(void **state) {
+    (void)state;
+    run_child(too_large, (void *)path_of("cache"));
+}
+
 static void test_bound_with_all_in_use(void **state) {
     (void)state;
     run_child(all_in_use, (void *)path_of("cache"));
@@ -688,6 +704,7 @@ int main(void) {
         TEST(test_remembered_size),
         TEST(test_an_entry_in_use_stays),
         TEST(test_bound_with_all_in_use),
+        TEST(test_too_large_for_the_bound),
         TEST(test_threads_make_a_key_once),
         TEST(test_threads_in_memory),
         TEST(test_waiters_share_the_error),
