@@ -256,6 +256,8 @@ void transfer_step(const event &e) {
             if (inside)
                 memcpy(global, &t.payload[offset - t.offset], inside);
         });
+        if (region *r = t.is_tensor ? nullptr : the->memory.find(t.global); r && r->use == purpose::slots)
+            the->report.received[r->rank].bytes += t.bytes;
         --t.by->groups[t.group].unlanded;
         advance_groups(*t.by);
         delete &t;

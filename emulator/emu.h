@@ -60,7 +60,10 @@ struct emu_report {
     int rank, cta, role, owner; /* of the thread that noticed; -1: not known. role: enum grs_role         */
     int64_t tile, position, launch;
     uint64_t steps, transfers, switches; /* what the run took                                              */
-    char text[16384];                    /* in words; "" when passed                                       */
+    struct {
+        uint64_t partials, bytes; /* signals that upstream set; bytes that landed in the slots      */
+    } received[GRS_MAX_RING];     /* by rank, over all launches                                     */
+    char text[16384];             /* in words; "" when passed                                       */
 };
 
 /* ---------------------------------------------------------------- kernels */

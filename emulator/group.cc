@@ -88,6 +88,14 @@ uint32_t cluster_of(const struct plan *plan) {
     return static_cast<uint32_t>(plan->value[FIELD_CLUSTER]);
 }
 
+// CTAs a rank: no more than tiles; with clusters, whole ones.
+int grid_of(const struct plan *plan, int64_t m, int ctas) {
+    struct plan_tiles tiles;
+    plan_tiles_of(plan, m, &tiles);
+    int64_t cluster = cluster_of(plan), wanted = (tiles.total + cluster - 1) / cluster * cluster;
+    return wanted < ctas ? static_cast<int>(wanted) : ctas;
+}
+
 grs_status encode(const struct plan *plan, int64_t m, const emu_operands &o, int64_t kept, grs_rank_args *args,
                   grs_error *err) {
     struct plan_boxes boxes;
@@ -133,7 +141,8 @@ grs_status make_launch(const emu_group *group, const std::vector<rank_memory> &m
                        grs_error *err) {
     const struct plan *plan = q.plan;
     out->entry = q.kernel->entry;
-    out->ctas = static_cast<uint32_t>(group->options.ctas * ranks);
+    int a_rank = grid_of(plan, q.m, group->options.ctas);
+    out->ctas = static_cast<uint32_t>(a_rank * ranks);
     out->threads = static_cast<uint32_t>(plan->threads);
     out->shared_bytes = static_cast<uint32_t>(plan->shared_bytes);
     out->registers = static_cast<uint32_t>(plan->registers_launch);
@@ -142,8 +151,8 @@ grs_status make_launch(const emu_group *group, const std::vector<rank_memory> &m
     out->number = number;
     memset(&out->args, 0, sizeof(out->args));
     out->args.m = static_cast<int32_t>(q.m);
-    out->args.grid = group->options.ctas;
-    out->args.wave = group->options.ctas / static_cast<int>(out->cluster); // tiles of a cluster
+    out->args.grid = a_rank;
+    out->args.wave = group->options.ctas;
     out->args.ranks = ranks;
     out->args.ring = group->options.ranks;
     out->args.deadline_ns = group->machine.deadline_ns;
@@ -246,6 +255,9 @@ extern "C" void emu_group_run(struct emu_group *group, struct emu_report *report
                          w->rank, w->cta, emu::name_role(static_cast<int>(w->role)), w->tile, w->owner,
                          static_cast<long long>(w->position), static_cast<unsigned long long>(w->epoch));
         }
+        for (size_t i = 0; i < memory.size(); ++i)
+            for (int64_t bits : m.protocol->ranks[i].set_in)
+                m.report.received[i].partials += static_cast<uint64_t>(bits);
     } else {
         m.report.verdict = EMU_EXHAUSTED;
         snprintf(m.report.text, sizeof(m.report.text), "%s\n", error.text);
