@@ -6,6 +6,7 @@
 #define GRS_TESTS_GPU_H
 
 #include <dirent.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -333,6 +334,38 @@ static inline const grs_kernel *kernel_for(int64_t M, int64_t N, int64_t K, int 
         must(false, "grs_jit_get");
     }
     return kernel;
+}
+
+/* Compiles kernels before they are needed, on all cores: time on a GPU machine is dear. */
+struct wanted {
+    int64_t M, N, K;
+    int tp;
+};
+struct crew {
+    const struct wanted *list;
+    int count, next;
+};
+static inline void *crew_work(void *arg) {
+    struct crew *crew = arg;
+    int i;
+    while ((i = __atomic_fetch_add(&crew->next, 1, __ATOMIC_RELAXED)) < crew->count) {
+        grs_jit_get(crew->list[i].M, crew->list[i].N, crew->list[i].K,
+                    crew->list[i].tp); /* failures show when it is used */
+    }
+    return NULL;
+}
+static inline void compile_all(const struct wanted *list, int count) {
+    enum { HANDS = 16 };
+    struct crew crew = {list, count, 0};
+    pthread_t threads[HANDS];
+    int started = 0;
+    while (started < HANDS && pthread_create(&threads[started], NULL, crew_work, &crew) == 0) {
+        started++;
+    }
+    crew_work(&crew);
+    for (int i = 0; i < started; i++) {
+        pthread_join(threads[i], NULL);
+    }
 }
 
 #endif

@@ -1,14 +1,25 @@
 /* Launches through the public interface: every element of D on every rank is right, and nothing else is touched. */
 #include "tests/gpu/gpu.h"
 
+enum { SHAPES = 7, TPS = 5 };
+static const struct {
+    int64_t m, n, k, padding;
+} shapes[SHAPES] = {{512, 512, 256, 0}, {1023, 136, 72, 8}, {5, 520, 136, 24},  {129, 264, 2056, 0},
+                    {1, 8, 8, 0},       {257, 1032, 64, 8}, {2048, 256, 128, 0}};
+static const int tps[TPS] = {1, 2, 3, 4, 8};
+
+static void compile_shapes(void) {
+    struct wanted list[SHAPES * TPS];
+    for (int i = 0; i < SHAPES * TPS; i++) {
+        list[i] = (struct wanted){shapes[i % SHAPES].m, shapes[i % SHAPES].n, shapes[i % SHAPES].k, tps[i / SHAPES]};
+    }
+    compile_all(list, SHAPES * TPS);
+}
+
 static void test_shapes(int tp, int where) {
-    static const struct {
-        int64_t m, n, k, padding;
-    } shapes[] = {{512, 512, 256, 0}, {1023, 136, 72, 8}, {5, 520, 136, 24},  {129, 264, 2056, 0},
-                  {1, 8, 8, 0},       {257, 1032, 64, 8}, {2048, 256, 128, 0}};
     grs_comm *comms[GRS_MAX_TP];
     MUST(grs_comm_create_local(grs_default_ctx(), tp, placement(where), NULL, comms, &err));
-    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+    for (uint64_t i = 0; i < SHAPES; i++) {
         const grs_kernel *kernel = kernel_for(shapes[i].m, shapes[i].n, shapes[i].k, tp);
         struct problem *p = problem_make(comms, shapes[i].m, shapes[i].n, shapes[i].k, tp, shapes[i].padding, i + 1);
         MUST(grs_comm_prepare(comms[0], kernel, shapes[i].m, &err));
@@ -60,34 +71,33 @@ static void test_launch_by_rank(int where) {
 
 /* Different kernels, M's and data on one communicator, back to back. */
 static void test_mixed(int where) {
-    enum { TP = 4, SHAPES = 4 };
-    static const int64_t m[SHAPES] = {1000, 64, 3, 513}, n[SHAPES] = {256, 1032, 256, 520},
-                         k[SHAPES] = {128, 64, 128, 72};
+    enum { TP = 4, KINDS = 4 };
+    static const int64_t m[KINDS] = {1000, 64, 3, 513}, n[KINDS] = {256, 1032, 256, 520}, k[KINDS] = {128, 64, 128, 72};
     grs_comm *comms[TP];
-    struct problem *p[SHAPES];
-    const grs_kernel *kernels[SHAPES];
+    struct problem *p[KINDS];
+    const grs_kernel *kernels[KINDS];
     bool right = true;
     MUST(grs_comm_create_local(grs_default_ctx(), TP, placement(where), NULL, comms, &err));
-    for (int i = 0; i < SHAPES; i++) {
+    for (int i = 0; i < KINDS; i++) {
         kernels[i] = kernel_for(m[i], n[i], k[i], TP);
         p[i] = problem_make(comms, m[i], n[i], k[i], TP, 0, 40 + (uint64_t)i);
         MUST(grs_comm_prepare(comms[0], kernels[i], m[i], &err));
     }
     for (int round = 0; round < 25 && right; round++) {
-        for (int i = 0; i < SHAPES; i++) {
+        for (int i = 0; i < KINDS; i++) {
             problem_poison(p[i]);
         }
-        for (int i = 0; i < SHAPES && right; i++) { /* no wait between them */
+        for (int i = 0; i < KINDS && right; i++) { /* no wait between them */
             right = grs_launch_local(comms, kernels[i], p[i]->operands, NULL, &err) == GRS_OK;
         }
         synchronize();
         right = right && grs_comm_check(comms[0], &err) == GRS_OK;
-        for (int i = 0; i < SHAPES && right; i++) {
+        for (int i = 0; i < KINDS && right; i++) {
             right = problem_check(p[i]);
         }
     }
     ok(right, "a hundred launches of mixed kernels and M's %s", placement_name(where));
-    for (int i = 0; i < SHAPES; i++) {
+    for (int i = 0; i < KINDS; i++) {
         problem_free(p[i]);
     }
     destroy(comms, TP);
@@ -120,9 +130,10 @@ static void test_arguments(void) {
 int main(void) {
     open_gpus();
     must(grs_default_ctx() != NULL, "a context");
+    compile_shapes();
     for (int where = 0; where < placements(); where++) {
-        for (int tp = 1; tp <= 8; tp = tp < 4 ? tp + 1 : tp * 2) {
-            test_shapes(tp, where);
+        for (int i = 0; i < TPS; i++) {
+            test_shapes(tps[i], where);
         }
         test_launch_by_rank(where);
         test_mixed(where);
