@@ -132,6 +132,7 @@ static inline void poison(struct matrix *m) {
 static inline void upload(const struct matrix *m) {
     CU(cuCtxSetCurrent(contexts[m->device]));
     CU(cuMemcpyHtoD(m->base, m->host, matrix_bytes(m)));
+    CU(cuCtxSynchronize()); /* a copy from pageable memory returns before it has arrived, and other streams do not wait for it */
 }
 static inline void download(struct matrix *m) {
     CU(cuCtxSetCurrent(contexts[m->device]));
