@@ -202,6 +202,34 @@ static void test_stopped_holder(void **state) {
     assert_non_null(strstr(shared->log, "another process"));
 }
 
+/* Whoever waits takes an entry as soon as it is there, though the holder may go on holding the lock. */
+static void test_entry_appears_while_waiting(void **state) {
+    (void)state;
+    pid_t pids[1];
+    struct racer racer = {.dir = path_of("cache"), .count = 1, .lock_seconds = 3600};
+    struct cache_key key = key_of("-DI=0");
+    char name[HASH_HEX_LENGTH + 1];
+    char *entry = entry_path(racer.dir, &key), *hidden = path_of("hidden");
+    struct trust_dir root;
+    struct cache *cache = open_cache(racer.dir);
+    assert_int_equal(get(cache, &key, &racer.job), GRS_FROM_COMPILER);
+    cache_close(cache);
+    assert_int_equal(rename(entry, hidden), 0);
+    cache_key_digest(&key, name);
+    assert_int_equal(trust_open_root(racer.dir, false, false, &root, NULL), FOUND);
+    int lock_fd = lock_open(&root, NULL);
+    assert_int_equal(lock_try(lock_fd, lock_byte_make(name), true), LOCK_TAKEN);
+    start_race(&racer, pids, 1);
+    sleep_ms(100);
+    assert_int_equal(shared->compiles, 1);
+    assert_int_equal(rename(hidden, entry), 0);
+    assert_int_equal(join_child(pids[0]), 0);
+    assert_int_equal(sources[GRS_FROM_DISK], 1);
+    assert_int_equal(shared->compiles, 1);
+    lock_close(lock_fd);
+    trust_close(&root);
+}
+
 /* ---------------------------------------------------------------- temporary files -------------------------------- */
 
 /* What a writer that dies in the middle leaves: a locked temporary file with half an entry. */
@@ -336,15 +364,11 @@ static void test_directory_removed_meanwhile(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        PROCESS_TEST(test_eight_processes_one_compile),
-        PROCESS_TEST(test_eight_processes_many_keys),
-        PROCESS_TEST(test_eight_processes_one_damaged_entry),
-        PROCESS_TEST(test_killed_holder),
-        PROCESS_TEST(test_killed_holder_with_a_child),
-        PROCESS_TEST(test_stopped_holder),
-        PROCESS_TEST(test_stale_temporary_files),
-        PROCESS_TEST(test_killed_writers_and_readers),
-        PROCESS_TEST(test_lock_file_stays),
+        PROCESS_TEST(test_eight_processes_one_compile),       PROCESS_TEST(test_eight_processes_many_keys),
+        PROCESS_TEST(test_eight_processes_one_damaged_entry), PROCESS_TEST(test_killed_holder),
+        PROCESS_TEST(test_killed_holder_with_a_child),        PROCESS_TEST(test_stopped_holder),
+        PROCESS_TEST(test_entry_appears_while_waiting),       PROCESS_TEST(test_stale_temporary_files),
+        PROCESS_TEST(test_killed_writers_and_readers),        PROCESS_TEST(test_lock_file_stays),
         PROCESS_TEST(test_directory_removed_meanwhile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
