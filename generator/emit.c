@@ -73,7 +73,8 @@ static void emit_derived(const struct plan *plan, struct buf *out) {
     constant(out, "math_warps", plan->consumer_warpgroups * 4, NULL);
     constant(out, "tile_writers", plan->consumer_warpgroups * 4 / (pingpong ? 2 : 1), "warps that finish one tile");
     if (plan->tensor_columns) {
-        constant(out, "stage_readers", v[FIELD_CLUSTER] / v[FIELD_CTA_GROUP], "arrivals that free a stage: the issuers'");
+        constant(out, "stage_readers", v[FIELD_CLUSTER] / v[FIELD_CTA_GROUP],
+                 "arrivals that free a stage: the issuers'");
         constant(out, "tensor_columns", plan->tensor_columns, "that hold the accumulators: a power of two");
     } else {
         constant(out, "stage_readers", plan->consumer_warpgroups * 4 / (pingpong ? 2 : 1) * v[FIELD_CLUSTER],

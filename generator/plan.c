@@ -58,7 +58,8 @@ static const struct not_built not_built[] = {
     {ARCH_SM100A, FIELD_TILE_K, 32, "64", "rows of 64 bytes need another swizzle"},
     {ARCH_SM100A, FIELD_TILE_K, 128, "64", "a box in the 128-byte swizzle is 64 columns wide"},
     {ARCH_SM100A, FIELD_TILE_M, 64, "128", "64 rows leave half of the lanes of tensor memory unused"},
-    {ARCH_SM100A, FIELD_TILE_M, 256, "128", "each CTA, of a pair too, finishes a row in each lane of its tensor memory"},
+    {ARCH_SM100A, FIELD_TILE_M, 256, "128",
+     "each CTA, of a pair too, finishes a row in each lane of its tensor memory"},
 };
 
 /* A key of another arch is passed over only where the config asks for that arch too; elsewhere it would be ignored. */
@@ -132,7 +133,8 @@ static grs_status check_grid(const struct config *config, const struct plan *pla
     int64_t cluster = plan->value[FIELD_CLUSTER], sms = plan->value[FIELD_SMS];
     if (plan->value[FIELD_CTA_GROUP] > cluster)
         return refuse(config, FIELD_CLUSTER, GRS_ERR_PLAN, err,
-                      "%" PRId64 " with tile.cta_group %" PRId64 ": the CTAs of a group are a cluster; allowed: %" PRId64,
+                      "%" PRId64 " with tile.cta_group %" PRId64
+                      ": the CTAs of a group are a cluster; allowed: %" PRId64,
                       cluster, plan->value[FIELD_CTA_GROUP], plan->value[FIELD_CTA_GROUP]);
     if (sms % cluster == 0)
         return GRS_OK;

@@ -5,15 +5,15 @@
 #include "generator/config.h"
 #include "templates/args.h"
 
-#define PLAN_MAX_REGIONS 16
-#define PLAN_MAX_TILES (1 << 30) /* positions are 32-bit in the kernel, and a role may look one grid past the end */
-#define PLAN_TENSOR_COLUMNS 512 /* of tensor memory, a CTA: 128 lanes x 512 columns of 32 bits */
-#define PLAN_MAX_GRID 256 /* CTAs a rank that a plan is proved for where `sms` does not say; launches refuse more */
+#define PLAN_MAX_REGIONS    16
+#define PLAN_MAX_TILES      (1 << 30) /* positions are 32-bit in the kernel, and a role may look one grid past the end */
+#define PLAN_TENSOR_COLUMNS 512       /* of tensor memory, a CTA: 128 lanes x 512 columns of 32 bits */
+#define PLAN_MAX_GRID       256 /* CTAs a rank that a plan is proved for where `sms` does not say; launches refuse more */
 
 struct plan_shape {
     int64_t m_min, m_max; /* the class of M that the kernel serves (equal with m: fixed)  */
     int64_t n, k;
-    int tp;               /* ring size R                                                  */
+    int tp; /* ring size R                                                  */
 };
 
 struct plan_region { /* a piece of dynamic shared memory */
@@ -28,42 +28,42 @@ enum plan_origin { ORIGIN_PLANNER = 0, ORIGIN_CONFIG };
 struct plan {
     enum arch arch;
     struct plan_shape shape;
-    int segments;                        /* owner segments; equal to tp on one node              */
-    int64_t value[FIELD_COUNT];          /* solved: nothing is left open                         */
+    int segments;               /* owner segments; equal to tp on one node              */
+    int64_t value[FIELD_COUNT]; /* solved: nothing is left open                         */
     enum plan_origin origin[FIELD_COUNT];
-    const char *reason[FIELD_COUNT];     /* why the planner chose it (static text); NULL if from the config */
+    const char *reason[FIELD_COUNT]; /* why the planner chose it (static text); NULL if from the config */
 
     int threads, consumer_warpgroups;
     int registers_launch, registers_producer, registers_consumer;
     struct plan_region region[PLAN_MAX_REGIONS];
     int region_count;
     int64_t shared_bytes, shared_limit;
-    int64_t tile_bytes;                  /* of one partial                                       */
-    int64_t stage_bytes;                 /* of A and B in one stage                              */
-    int tensor_columns;                  /* of tensor memory, a power of two; 0: accumulators in registers */
-    int group_tiles;                     /* tiles a bit: 1, n, or 0 for a whole segment          */
-    int max_grid;                        /* largest number of CTAs a rank                        */
-    int raster;                          /* tiles of M in one raster panel                       */
-    int tile_buffers;                    /* in shared memory: ring.depth with place: shared, else 1  */
-    int outbox_depth;                    /* tiles a CTA in global memory: ring.depth with place: global, else 1 */
-    bool count_waits;                    /* compile the wait counters                             */
-    bool pace_model;                     /* compile the model of the link                         */
-    bool stall_hook;                     /* compile the test hook that makes a sender stand still */
-    char name[128];                      /* entry name: grs_gemm_rs_n4096_k2048_tp4_128x256x64_… */
+    int64_t tile_bytes;  /* of one partial                                       */
+    int64_t stage_bytes; /* of A and B in one stage                              */
+    int tensor_columns;  /* of tensor memory, a power of two; 0: accumulators in registers */
+    int group_tiles;     /* tiles a bit: 1, n, or 0 for a whole segment          */
+    int max_grid;        /* largest number of CTAs a rank                        */
+    int raster;          /* tiles of M in one raster panel                       */
+    int tile_buffers;    /* in shared memory: ring.depth with place: shared, else 1  */
+    int outbox_depth;    /* tiles a CTA in global memory: ring.depth with place: global, else 1 */
+    bool count_waits;    /* compile the wait counters                             */
+    bool pace_model;     /* compile the model of the link                         */
+    bool stall_hook;     /* compile the test hook that makes a sender stand still */
+    char name[128];      /* entry name: grs_gemm_rs_n4096_k2048_tp4_128x256x64_… */
 };
 
 /* Counts for one M. Tiles are numbered j in a segment, segments t in the order of one rank (START first). */
 struct plan_tiles {
-    int64_t segment_rows;                /* c = ceil(M / segments)                               */
+    int64_t segment_rows; /* c = ceil(M / segments)                               */
     int64_t tiles_n;
-    int64_t max_tiles;                   /* tiles of the largest segment: the stride of slots    */
-    int64_t total;                       /* over all segments: what one rank computes            */
+    int64_t max_tiles; /* tiles of the largest segment: the stride of slots    */
+    int64_t total;     /* over all segments: what one rank computes            */
 };
 
 grs_status plan_solve(const struct config *config, enum arch arch, const struct plan_shape *shape, struct plan *out,
                       grs_error *err);
 void plan_tiles_of(const struct plan *plan, int64_t M, struct plan_tiles *out);
-int64_t plan_segment_rows_of(const struct plan *plan, int64_t M, int owner);   /* rows of one owner, 0 .. c */
+int64_t plan_segment_rows_of(const struct plan *plan, int64_t M, int owner); /* rows of one owner, 0 .. c */
 int64_t plan_segment_tiles_of(const struct plan *plan, int64_t M, int owner);
 
 /* Device bytes a rank reserves for launches with M <= max_M on `grid` CTAs. */
@@ -93,6 +93,8 @@ void plan_estimate(const struct plan *plan, int64_t M, struct plan_estimate *out
 /* The pace of a CTA's sends with `grid` CTAs on the link, in picoseconds a byte: its share of link_gbps, a little quicker. 0
  * where nothing is paced. For grs_args.send_ps_per_byte. */
 uint32_t plan_send_pace(const struct plan *plan, int grid);
+/* The same on a link that takes so many picoseconds for 1024 bytes, whatever link_gbps says. */
+uint32_t plan_send_pace_at(const struct plan *plan, int grid, uint64_t link_ps_per_kib);
 
 /* Bytes that one rank sends over the link: (M - rows of the largest owner) * N * 2, that is (R-1)/R * M * N * 2. */
 int64_t plan_link_bytes(const struct plan *plan, int64_t M);

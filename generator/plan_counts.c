@@ -62,10 +62,21 @@ void plan_memory_of(const struct plan *plan, int64_t max_M, int grid, struct pla
 
 #define SEND_HEADROOM_PERCENT 110 /* over a CTA's even share of the link: bench/NOTES.md */
 
+static bool is_paced(const struct plan *plan) {
+    return plan->shape.tp > 1 && plan->value[FIELD_RING_PLACE] == PLACE_GLOBAL;
+}
+
 uint32_t plan_send_pace(const struct plan *plan, int grid) {
-    if (plan->shape.tp == 1 || plan->value[FIELD_RING_PLACE] != PLACE_GLOBAL)
+    if (!is_paced(plan))
         return 0;
     return (uint32_t)(100000 * (int64_t)grid / (plan->value[FIELD_LINK_GBPS] * SEND_HEADROOM_PERCENT));
+}
+
+uint32_t plan_send_pace_at(const struct plan *plan, int grid, uint64_t link_ps_per_kib) {
+    if (!is_paced(plan))
+        return 0;
+    double share = (double)link_ps_per_kib / 1024 * grid * 100 / SEND_HEADROOM_PERCENT;
+    return share < UINT32_MAX ? (uint32_t)share : UINT32_MAX;
 }
 
 int64_t plan_link_bytes(const struct plan *plan, int64_t M) {

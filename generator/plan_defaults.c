@@ -22,12 +22,18 @@ static void take(const struct config *config, struct plan *plan, enum field fiel
     }
 }
 
-int64_t plan_narrow_m(const struct config *config, enum arch arch, int64_t n) {
-    int64_t sms =
-        config->is_set[FIELD_SMS] && config->value[FIELD_SMS] ? config->value[FIELD_SMS] : machine_of(arch)->sms;
+#define RING_WAVES       4   /* waves below which the first wave's sends are not hidden (H200: bench/NOTES.md) */
+#define SHORT_PRODUCT_US 150 /* above it, what narrow tiles lose to L2 costs more than the first wave's sends  */
+
+int64_t plan_narrow_m(const struct config *config, enum arch arch, int64_t n, int64_t k, int tp) {
+    const struct machine *machine = machine_of(arch);
+    int64_t sms = config->is_set[FIELD_SMS] && config->value[FIELD_SMS] ? config->value[FIELD_SMS] : machine->sms;
     int64_t across = (n + WIDE_N - 1) / WIDE_N;
-    int64_t down = sms / across;
-    return (down > 0 ? down : 1) * WIDE_M;
+    int64_t wave = (sms / across > 0 ? sms / across : 1) * WIDE_M;    /* rows */
+    double rate = machine->tflops * 1e6 * (double)sms / machine->sms; /* operations a microsecond */
+    int64_t quick = (int64_t)(SHORT_PRODUCT_US * rate / (2.0 * (double)n * (double)k));
+    int64_t few = RING_WAVES * sms / across * WIDE_M, ring = quick < few ? quick : few;
+    return tp > 1 && ring > wave ? ring / WIDE_M * WIDE_M : wave;
 }
 
 /* As many stages as shared memory holds beside tile buffer, chunks and barriers (for which 1 KiB is ample). */
@@ -48,7 +54,9 @@ static int64_t accumulators_that_fit(const struct plan *plan) {
 }
 
 void plan_defaults(const struct config *config, struct plan *plan) {
-    bool narrow = plan->shape.m_max <= plan_narrow_m(config, plan->arch, plan->shape.n);
+    const struct plan_shape *shape = &plan->shape;
+    bool narrow = shape->m_max <= plan_narrow_m(config, plan->arch, shape->n, shape->k, shape->tp);
+    bool pingpong = config->is_set[FIELD_SCHEDULE] && config->value[FIELD_SCHEDULE] == SCHEDULE_PINGPONG;
     bool alone = plan->shape.tp == 1;
 
     take(config, plan, FIELD_SMS, 0, "the rank has the GPU to itself, or its share of it");
@@ -56,7 +64,9 @@ void plan_defaults(const struct config *config, struct plan *plan) {
     take(config, plan, FIELD_TILE_M, WIDE_M,
          plan->arch == ARCH_SM100A ? "a row in each lane of tensor memory" : "two math warpgroups of 64 rows share B");
     if (narrow)
-        take(config, plan, FIELD_TILE_N, 128, "tiles of 256 columns would not fill the SMs once at this M");
+        take(config, plan, FIELD_TILE_N, 128, "tiles of 256 columns make too few waves at this M");
+    else if (pingpong)
+        take(config, plan, FIELD_TILE_N, 128, "each warpgroup keeps a whole tile in its registers");
     else
         take(config, plan, FIELD_TILE_N, WIDE_N, "the most products for each byte from L2");
     take(config, plan, FIELD_TILE_K, 64, "one 128-byte swizzle panel a stage");
@@ -79,8 +89,8 @@ void plan_defaults(const struct config *config, struct plan *plan) {
         take(config, plan, FIELD_CHUNK_BYTES, 1024, why);
         take(config, plan, FIELD_CHUNK_COUNT, 1, why);
     } else {
-        take(config, plan, FIELD_CHUNK_BYTES, 8192, "half a panel of 128 rows");
-        take(config, plan, FIELD_CHUNK_COUNT, 2, "one comes from the outbox while one leaves for the peer");
+        take(config, plan, FIELD_CHUNK_BYTES, 4096, "small enough that the loads of A and B do not wait behind one");
+        take(config, plan, FIELD_CHUNK_COUNT, 4, "some come from the outbox while one leaves for the peer");
     }
     take(config, plan, FIELD_GRANULARITY, GRANULARITY_TILE, "downstream may start on each tile as it lands");
     take(config, plan, FIELD_GROUP, 1, "a bit a tile");

@@ -7,7 +7,9 @@
 /* Fills value, origin and reason of every field from config, plan->arch, plan->shape and plan->shared_limit. */
 void plan_defaults(const struct config *config, struct plan *plan);
 
-/* The largest M for which tiles of 128 x 256 do not fill the SMs once: below it the planner takes narrower tiles. */
-int64_t plan_narrow_m(const struct config *config, enum arch arch, int64_t n);
+/* The largest M for which the planner takes tiles of 128 x 128 instead of 128 x 256: as long as wide tiles do not fill the SMs
+ * once, and, with a ring, as long as they come in fewer than four waves of a short product: a wave's partials can only leave
+ * when it is done, and narrow tiles are done in half the time. */
+int64_t plan_narrow_m(const struct config *config, enum arch arch, int64_t n, int64_t k, int tp);
 
 #endif

@@ -58,11 +58,14 @@ typedef struct grs_error {
     char text[8192];
 } grs_error;
 
-GRS_API const char *grs_status_name(grs_status status); /* static text, "GRS_OK" … */
-GRS_API const char *grs_version(void);                  /* "0.1.0 (commit abcdef0, dirty)" */
+GRS_API
+const char *grs_status_name(grs_status status); /* static text, "GRS_OK" … */
+GRS_API
+const char *grs_version(void); /* "0.1.0 (commit abcdef0, dirty)" */
 
 /* The calling thread's last error of grs_jit_get; never NULL, valid until the thread's next failing call. */
-GRS_API const grs_error *grs_last_error(void);
+GRS_API
+const grs_error *grs_last_error(void);
 
 #define GRS_INIT(type) ((type){.size = sizeof(type)}) /* C only; in C++ value-initialise and set .size */
 
@@ -76,23 +79,25 @@ typedef enum grs_log_level { GRS_LOG_ERROR = 1, GRS_LOG_WARN, GRS_LOG_INFO, GRS_
 
 typedef struct grs_ctx_options {
     size_t size;
-    const char *config_path;        /* YAML file; NULL: $GRS_CONFIG, else the planner chooses everything      */
-    const char *cache_dir;          /* NULL: $GRS_CACHE_DIR, $XDG_CACHE_HOME/grs, $HOME/.cache/grs, else none */
+    const char *config_path;          /* YAML file; NULL: $GRS_CONFIG, else the planner chooses everything      */
+    const char *cache_dir;            /* NULL: $GRS_CACHE_DIR, $XDG_CACHE_HOME/grs, $HOME/.cache/grs, else none */
     const char *const *cache_ro_dirs; /* NULL-terminated, searched after cache_dir; NULL: $GRS_CACHE_RO_DIRS  */
-    int64_t cache_max_bytes;        /* 0: $GRS_CACHE_MAX, else 2 GiB                                          */
-    int memory_only;                /* not 0: never touch the disk                                            */
-    const char *arch;               /* "sm_90a", …; NULL: $GRS_ARCH, else that of device 0, else sm_90a       */
-    const char *nvrtc_path;         /* NULL: $GRS_NVRTC, else searched (docs/nvrtc.md)                        */
-    int sms;                        /* SMs a rank may use; 0: the config's, else all of them                  */
+    int64_t cache_max_bytes;          /* 0: $GRS_CACHE_MAX, else 2 GiB                                          */
+    int memory_only;                  /* not 0: never touch the disk                                            */
+    const char *arch;                 /* "sm_90a", …; NULL: $GRS_ARCH, else that of device 0, else sm_90a       */
+    const char *nvrtc_path;           /* NULL: $GRS_NVRTC, else searched (docs/nvrtc.md)                        */
+    int sms;                          /* SMs a rank may use; 0: the config's, else all of them                  */
     void (*log)(void *arg, grs_log_level level, const char *text); /* NULL: warnings and worse to stderr      */
     void *log_arg;
-    grs_log_level log_level;        /* 0: $GRS_LOG (error|warn|info|debug), else warn                         */
+    grs_log_level log_level; /* 0: $GRS_LOG (error|warn|info|debug), else warn                         */
 } grs_ctx_options;
 
 /* `options` may be NULL: all defaults. */
-GRS_API grs_status grs_ctx_open(const grs_ctx_options *options, grs_ctx **out, grs_error *err);
+GRS_API
+grs_status grs_ctx_open(const grs_ctx_options *options, grs_ctx **out, grs_error *err);
 /* Frees the kernels too; communicators of this context must be gone. NULL is fine. */
-GRS_API void grs_ctx_close(grs_ctx *ctx);
+GRS_API
+void grs_ctx_close(grs_ctx *ctx);
 
 /* ---------------------------------------------------------------- kernels -------------------------------------- */
 
@@ -100,12 +105,14 @@ GRS_API void grs_ctx_close(grs_ctx *ctx);
  * GRS_CACHE_RO_DIRS, GRS_CACHE_MAX, GRS_CONFIG, GRS_ARCH, GRS_NVRTC, GRS_LOG). M is a run-time argument of the kernel, so
  * every M of one size class returns the same pointer. 1 <= M, N and K multiples of 8, 1 <= tp <= GRS_MAX_TP. Compiles at
  * most once a key and process. NULL: see grs_last_error(). Never freed. */
-GRS_API const grs_kernel *grs_jit_get(int64_t M, int64_t N, int64_t K, int tp);
+GRS_API
+const grs_kernel *grs_jit_get(int64_t M, int64_t N, int64_t K, int tp);
 /* The default context itself (for communicators); NULL: see grs_last_error(). */
-GRS_API grs_ctx *grs_default_ctx(void);
+GRS_API
+grs_ctx *grs_default_ctx(void);
 /* The same from a context of one's own. */
-GRS_API grs_status grs_ctx_get(grs_ctx *ctx, int64_t M, int64_t N, int64_t K, int tp, const grs_kernel **out,
-                               grs_error *err);
+GRS_API
+grs_status grs_ctx_get(grs_ctx *ctx, int64_t M, int64_t N, int64_t K, int tp, const grs_kernel **out, grs_error *err);
 
 #define GRS_MAX_TP 64
 
@@ -117,35 +124,39 @@ typedef struct grs_progress {
 
 /* Compiles every kernel that the shapes of a config need into the cache, `jobs` at a time (0: cores). The callback may be
  * NULL; a non-zero return of it cancels. Returns the first failure after trying all. */
-GRS_API grs_status grs_precompile(grs_ctx *ctx, const char *config_path, int jobs,
-                                  int (*progress)(void *arg, const grs_progress *), void *arg, grs_error *err);
+GRS_API
+grs_status grs_precompile(grs_ctx *ctx, const char *config_path, int jobs,
+                          int (*progress)(void *arg, const grs_progress *), void *arg, grs_error *err);
 
 typedef enum grs_source { GRS_FROM_MEMORY = 1, GRS_FROM_DISK, GRS_FROM_COMPILER } grs_source;
 
 typedef struct grs_kernel_info {
     size_t size;
-    const char *name; /* of the entry, carries the shape                                              */
-    const char *arch; /* "sm_90a"                                                                     */
-    const char *key;  /* cache key digest, hexadecimal                                                */
-    grs_source source; /* where it came from when it entered this context                             */
+    const char *name;           /* of the entry, carries the shape                                              */
+    const char *arch;           /* "sm_90a"                                                                     */
+    const char *key;            /* cache key digest, hexadecimal                                                */
+    grs_source source;          /* where it came from when it entered this context                             */
     int64_t m_min, m_max, n, k; /* the class of M that it serves, and the shape compiled in           */
     int tp;
     int tile_m, tile_n, tile_k, stages, ring_depth;
     int threads, registers, spill_bytes, shared_bytes;
-    int max_sms;                /* largest grid a rank that the plan was proved for                   */
+    int max_sms;                  /* largest grid a rank that the plan was proved for                   */
     double expected_us, limit_us; /* planner's estimate and max(GEMM, link) for m_max; 0: no estimate  */
 } grs_kernel_info;
 
-GRS_API grs_status grs_kernel_get_info(const grs_kernel *kernel, grs_kernel_info *info, grs_error *err);
+GRS_API
+grs_status grs_kernel_get_info(const grs_kernel *kernel, grs_kernel_info *info, grs_error *err);
 
 /* Device bytes that grs_comm_prepare reserves on each rank for launches with M <= max_M: slots, mask, outbox, control words.
  * max_M beyond the kernel's class counts as its largest. `sms` 0: the context's, else those of GPU 0. */
-GRS_API grs_status grs_kernel_memory(const grs_kernel *kernel, int64_t max_M, int sms, size_t *bytes, grs_error *err);
+GRS_API
+grs_status grs_kernel_memory(const grs_kernel *kernel, int64_t max_M, int sms, size_t *bytes, grs_error *err);
 
 typedef enum grs_image { GRS_IMAGE_SOURCE = 1, GRS_IMAGE_PTX, GRS_IMAGE_CUBIN, GRS_IMAGE_LOG } grs_image;
 /* Owned by the kernel, lives as long as it does. Texts are NUL-terminated beyond `length`. */
-GRS_API grs_status grs_kernel_image(const grs_kernel *kernel, grs_image what, const void **data, size_t *length,
-                                    grs_error *err);
+GRS_API
+grs_status grs_kernel_image(const grs_kernel *kernel, grs_image what, const void **data, size_t *length,
+                            grs_error *err);
 
 /* ---------------------------------------------------------------- ranks ---------------------------------------- */
 
@@ -158,27 +169,35 @@ typedef struct grs_comm_options {
 /* All ranks of a group in this process: rank i on devices[i] (ordinals; NULL: ranks dealt in blocks over the visible
  * devices). Several ranks may share a GPU (at most 8). `comms` receives `tp` handles. Peer access and native peer
  * atomics are checked here. $GRS_PACE_GBPS (a number): kernels model a link of that rate, for ranks that share a GPU. */
-GRS_API grs_status grs_comm_create_local(grs_ctx *ctx, int tp, const int *devices, const grs_comm_options *options,
-                                         grs_comm **comms, grs_error *err);
+GRS_API
+grs_status grs_comm_create_local(grs_ctx *ctx, int tp, const int *devices, const grs_comm_options *options,
+                                 grs_comm **comms, grs_error *err);
 
 /* Collective: every rank calls it with the same arguments and no launch in flight. Loads the module, agrees on the
  * kernel and reserves memory for launches with M <= max_M (beyond the kernel's class: its largest). May be called for
  * several kernels; memory only grows, and what a larger request replaces stays until the end, since captured graphs may
  * point to it: prepare the largest first. For a local group, one call on any rank does it for all. */
-GRS_API grs_status grs_comm_prepare(grs_comm *comm, const grs_kernel *kernel, int64_t max_M, grs_error *err);
+GRS_API
+grs_status grs_comm_prepare(grs_comm *comm, const grs_kernel *kernel, int64_t max_M, grs_error *err);
 
-GRS_API int grs_comm_rank(const grs_comm *comm);
-GRS_API int grs_comm_size(const grs_comm *comm);
-GRS_API int grs_comm_device(const grs_comm *comm);
+GRS_API
+int grs_comm_rank(const grs_comm *comm);
+GRS_API
+int grs_comm_size(const grs_comm *comm);
+GRS_API
+int grs_comm_device(const grs_comm *comm);
 
 /* What went wrong, asynchronously and without synchronising: GRS_OK, or GRS_ERR_TIMEOUT with the wait record as text
  * (rank, role, CTA, owner, tile, epoch, word seen; a line a rank, this one's first), or GRS_ERR_STATE after an abort. */
-GRS_API grs_status grs_comm_check(grs_comm *comm, grs_error *err);
+GRS_API
+grs_status grs_comm_check(grs_comm *comm, grs_error *err);
 /* Raises the abort words: kernels in flight leave on every rank of a local group; later launches are refused. */
-GRS_API grs_status grs_comm_abort(grs_comm *comm, grs_error *err);
+GRS_API
+grs_status grs_comm_abort(grs_comm *comm, grs_error *err);
 /* Waits for the device of this rank (and so for launches whose other ranks have been launched). For a local group, destroy
  * every handle; the memory goes with the last. NULL is fine. */
-GRS_API void grs_comm_destroy(grs_comm *comm);
+GRS_API
+void grs_comm_destroy(grs_comm *comm);
 
 /* ---------------------------------------------------------------- work ----------------------------------------- */
 
@@ -187,24 +206,27 @@ typedef struct grs_operands {
     int64_t lda;
     const void *B; /* [N, K], leading dimension ldb >= K                                         */
     int64_t ldb;
-    void *D;       /* [rows kept by this rank, N], ldd >= N; NULL allowed where no row is kept   */
+    void *D; /* [rows kept by this rank, N], ldd >= N; NULL allowed where no row is kept   */
     int64_t ldd;
-    int64_t M;     /* the same on all ranks, within the kernel's class and the prepared maximum  */
-} grs_operands;    /* bases 16-byte aligned, leading dimensions multiples of 8                   */
+    int64_t M;  /* the same on all ranks, within the kernel's class and the prepared maximum  */
+} grs_operands; /* bases 16-byte aligned, leading dimensions multiples of 8                   */
 
 /* One rank, asynchronous on `stream`; capturable. Launches of one communicator must be ordered on each rank, and all
  * ranks launch the same sequence. Ranks that share a GPU need streams of their own here, since they wait for one another
  * (grs_launch_local needs none). No allocation, no synchronisation, no exchange between hosts. */
-GRS_API grs_status grs_launch(grs_comm *comm, const grs_kernel *kernel, const grs_operands *operands, void *stream,
-                              grs_error *err);
+GRS_API
+grs_status grs_launch(grs_comm *comm, const grs_kernel *kernel, const grs_operands *operands, void *stream,
+                      grs_error *err);
 
 /* All ranks of a local group at once: operands[i] and streams[i] belong to rank i. Ranks that share a GPU go out as one
  * grid on the stream of the lowest of them. */
-GRS_API grs_status grs_launch_local(grs_comm *const *comms, const grs_kernel *kernel, const grs_operands *operands,
-                                    void *const *streams, grs_error *err);
+GRS_API
+grs_status grs_launch_local(grs_comm *const *comms, const grs_kernel *kernel, const grs_operands *operands,
+                            void *const *streams, grs_error *err);
 
 /* Rows of D that rank `rank` keeps: first row in the M of A (may be >= M), and count (0 .. ceil(M/tp)). */
-GRS_API void grs_rows(int64_t M, int tp, int rank, int64_t *first, int64_t *count);
+GRS_API
+void grs_rows(int64_t M, int tp, int rank, int64_t *first, int64_t *count);
 
 #ifdef __cplusplus
 }

@@ -21,7 +21,13 @@ template <class C> struct Watch {
     bool counts = true;
 
     GRS_DEVICE Watch(const grs_args &args, const grs_rank_args &me, uint32_t *leave, grs_role role, int32_t cta)
-        : args(args), me(me), leave(leave), role(role), cta(cta) {}
+        : args(args), me(me), leave(leave), role(role), cta(cta) {
+        if constexpr (C::count_waits) born_ = ptx::clock_cycles();
+    }
+    Watch(const Watch &) = delete;
+    GRS_DEVICE ~Watch() { // the role ends
+        if constexpr (C::count_waits) count(GRS_WAIT_NONE, ptx::clock_cycles() - born_);
+    }
 
     GRS_DEVICE void at(const Tile &tile, int32_t tile_position) {
         owner = tile.owner;
@@ -41,7 +47,8 @@ template <class C> struct Watch {
 
     // Looks at the abort word: has any rank given up?
     GRS_DEVICE bool aborted() {
-        if (ptx::load_relaxed_sys(&me.control->abort) == 0) return false;
+        if (ptx::load_relaxed_sys(&me.control->abort) == 0)
+            return false;
         ptx::store_shared(leave, 1);
         return true;
     }
@@ -51,9 +58,11 @@ template <class C> struct Watch {
     // The same, but waits on although the CTA is leaving: for barriers that complete without another role.
     GRS_DEVICE void wait_on(ptx::Barrier *barrier, uint32_t parity, grs_wait what);
 
-    // Wait counters, compiled in only on request: cycles, by role and by what was waited for. One thread a role counts.
+    // Wait counters, compiled in only on request: cycles, by role and by what was waited for; under GRS_WAIT_NONE all cycles
+    // that the role was there. One thread a role counts.
     GRS_DEVICE void count(grs_wait what, uint64_t cycles) {
-        if (counts) me.counters[(cta * GRS_ROLE_COUNT + role) * GRS_WAIT_COUNT + what] += cycles;
+        if (counts)
+            me.counters[(cta * GRS_ROLE_COUNT + role) * GRS_WAIT_COUNT + what] += cycles;
     }
 
     GRS_DEVICE void raise(grs_wait what, uint64_t word, uint64_t expected, uint64_t waited) {
@@ -71,10 +80,14 @@ template <class C> struct Watch {
             record->expected = expected;
             record->waited_ns = waited;
             ptx::store_release_sys(&record->complete, 1);
-            for (int32_t rank = 0; rank < args.ring; ++rank) ptx::store_relaxed_sys(&me.everyone[rank]->abort, 1);
+            for (int32_t rank = 0; rank < args.ring; ++rank)
+                ptx::store_relaxed_sys(&me.everyone[rank]->abort, 1);
         }
         ptx::store_shared(leave, 1);
     }
+
+  private:
+    uint64_t born_ = 0;
 };
 
 // One spin: call `more` after each look that failed.
@@ -82,20 +95,27 @@ template <class C> class Patience {
   public:
     GRS_DEVICE Patience(Watch<C> &watch, grs_wait what) : watch_(watch), what_(what) {
         watch.note(what);
-        if constexpr (C::count_waits) start_ = ptx::clock_cycles();
+        if constexpr (C::count_waits)
+            start_ = ptx::clock_cycles();
     }
     GRS_DEVICE ~Patience() {
-        if constexpr (C::count_waits) watch_.count(what_, ptx::clock_cycles() - start_);
+        if constexpr (C::count_waits)
+            watch_.count(what_, ptx::clock_cycles() - start_);
     }
 
     // False: leave. `word` and `expected` go into the record.
     GRS_DEVICE bool more(uint64_t word, uint64_t expected) {
-        if (watch_.leaving()) return false;
-        if (++looks_ % looks_between_checks != 0) return true;
-        if (watch_.aborted()) return false;
+        if (watch_.leaving())
+            return false;
+        if (++looks_ % looks_between_checks != 0)
+            return true;
+        if (watch_.aborted())
+            return false;
         uint64_t now = ptx::global_nanoseconds();
-        if (since_ == 0) since_ = now;
-        if (watch_.args.deadline_ns == 0 || now - since_ < watch_.args.deadline_ns) return true;
+        if (since_ == 0)
+            since_ = now;
+        if (watch_.args.deadline_ns == 0 || now - since_ < watch_.args.deadline_ns)
+            return true;
         watch_.raise(what_, word, expected, now - since_);
         return false;
     }
@@ -111,18 +131,22 @@ template <class C> class Patience {
 
 template <class C> GRS_DEVICE bool Watch<C>::wait(ptx::Barrier *barrier, uint32_t parity, grs_wait what) {
     note(what);
-    if (ptx::barrier_try_wait(barrier, parity)) return true;
+    if (ptx::barrier_try_wait(barrier, parity))
+        return true;
     Patience<C> patience(*this, what);
     while (!ptx::barrier_try_wait(barrier, parity))
-        if (!patience.more(parity ^ 1, parity)) return false;
+        if (!patience.more(parity ^ 1, parity))
+            return false;
     return true;
 }
 
 template <class C> GRS_DEVICE void Watch<C>::wait_on(ptx::Barrier *barrier, uint32_t parity, grs_wait what) {
     note(what);
-    if (ptx::barrier_try_wait(barrier, parity)) return;
+    if (ptx::barrier_try_wait(barrier, parity))
+        return;
     Patience<C> patience(*this, what);
-    while (!ptx::barrier_try_wait(barrier, parity)) patience.more(parity ^ 1, parity);
+    while (!ptx::barrier_try_wait(barrier, parity))
+        patience.more(parity ^ 1, parity);
 }
 
 // Test hook, compiled in only on request: the sender of one rank stands still before one tile until the CTA is to leave.

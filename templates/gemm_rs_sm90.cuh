@@ -15,9 +15,11 @@ namespace grs {
 // The stage may be filled again: tells the loader of every CTA that wrote a part of it.
 template <class C> GRS_DEVICE void release_stage(ptx::Barrier *free) {
     if constexpr (C::cluster == 1) {
-        if (ptx::lane_index() == 0) ptx::barrier_arrive(free);
+        if (ptx::lane_index() == 0)
+            ptx::barrier_arrive(free);
     } else {
-        if (ptx::lane_index() < C::cluster) ptx::barrier_arrive_remote(free, ptx::lane_index());
+        if (ptx::lane_index() < C::cluster)
+            ptx::barrier_arrive_remote(free, ptx::lane_index());
     }
 }
 
@@ -54,22 +56,27 @@ template <class C> GRS_DEVICE void math_role(const Cta<C> &cta, int32_t warpgrou
             for (int32_t rows = 0; rows < row_blocks; ++rows) {
                 uint64_t a = mma::descriptor(stage + (first_row + rows * 64) * panel_row_bytes);
 #pragma unroll
-                for (int32_t k = 0; k < C::block_k / 16; ++k) // 16 columns are 32 bytes: 2 units of a descriptor's address
+                for (int32_t k = 0; k < C::block_k / 16;
+                     ++k) // 16 columns are 32 bytes: 2 units of a descriptor's address
                     mma::Product<C::block_n>::multiply(sum[rows].value, a + 2 * k, b + 2 * k, block > 0 || k > 0);
             }
             mma::warpgroup_commit();
             mma::warpgroup_wait<1>(); // the products of the block before are complete: its stage is free
-            if (previous) release_stage<C>(previous);
+            if (previous)
+                release_stage<C>(previous);
             previous = &barriers.stage_free[cursor.slot];
         }
         mma::warpgroup_wait<0>();
         release_stage<C>(previous);
 
-        if (leaving) continue;
+        if (leaving)
+            continue;
         watch.wait_on(&barriers.tile_ready[buffer.slot], buffer.phase, GRS_WAIT_TILE_READY);
         uint32_t action = ptx::load_shared(&cta.shared.action[buffer.slot]);
-        leaving = action == TILE_LEAVE; // the same for the whole warpgroup: the prefetcher wrote it before the phase completed
-        if (leaving) continue;
+        leaving = action ==
+                  TILE_LEAVE; // the same for the whole warpgroup: the prefetcher wrote it before the phase completed
+        if (leaving)
+            continue;
         char *tile = cta.shared.tile[buffer.slot];
 #pragma unroll
         for (int32_t rows = 0; rows < row_blocks; ++rows)
@@ -79,7 +86,8 @@ template <class C> GRS_DEVICE void math_role(const Cta<C> &cta, int32_t warpgrou
                 store_rows<C::block_m, C::block_n, false>(tile, warp_row + rows * 64, sum[rows]);
         ptx::fence_proxy_async_shared(); // every lane: the copy engine reads what it wrote
         ptx::warp_sync();
-        if (ptx::lane_index() == 0) ptx::barrier_arrive(&barriers.tile_full[buffer.slot]);
+        if (ptx::lane_index() == 0)
+            ptx::barrier_arrive(&barriers.tile_full[buffer.slot]);
     }
 }
 
@@ -95,7 +103,8 @@ template <class C> GRS_DEVICE void gemm_rs(const grs_args &args) {
     const grs_rank_args &me = args.rank[block / args.grid];
     uint32_t warp = ptx::warp_index();
 
-    if (warp == 0 && ptx::lane_index() == 0) set_up<C>(shared, me);
+    if (warp == 0 && ptx::lane_index() == 0)
+        set_up<C>(shared, me);
     if constexpr (C::cluster == 1)
         ptx::block_sync();
     else
@@ -114,7 +123,8 @@ template <class C> GRS_DEVICE void gemm_rs(const grs_args &args) {
         ptx::block_sync();
     else
         ptx::cluster_sync(); // nobody multicasts into, or arrives in, a CTA that has ended
-    if (warp == 0 && !ptx::load_shared(&shared.leave)) depart<C>(cta.geometry, args, me);
+    if (warp == 0 && !ptx::load_shared(&shared.leave))
+        depart<C>(cta.geometry, args, me);
 }
 
 } // namespace grs

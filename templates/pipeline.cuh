@@ -26,9 +26,7 @@ enum TileAction : uint32_t {
 };
 
 // `count` accumulators in tensor memory; 0: they lie in registers, and the math warps issue their own products.
-template <int32_t count> struct AccumBarriers {
-    ptx::Barrier accum_full[count], accum_free[count];
-};
+template <int32_t count> struct AccumBarriers { ptx::Barrier accum_full[count], accum_free[count]; };
 template <> struct AccumBarriers<0> {};
 
 template <class C> struct Barriers : AccumBarriers<C::accum_stages> {
@@ -51,7 +49,7 @@ template <class C> struct Shared {
     Barriers<C> barriers;
     uint32_t leave;                   // not 0: this CTA is to leave
     uint32_t action[C::tile_buffers]; // TileAction of the tile that tile_ready announces
-    uint32_t accumulators;           // address of the first in tensor memory, where there is one
+    uint32_t accumulators;            // address of the first in tensor memory, where there is one
 
     static_assert(C::block_k == panel_columns, "tile.k: one panel of 64 columns a stage");
     static_assert(stage_bytes % 1024 == 0 && tile_bytes % 1024 == 0, "tile.m, tile.n: whole swizzle atoms");
@@ -63,7 +61,8 @@ template <int32_t size> struct Cursor {
     int32_t slot = 0;
     uint32_t phase = 0;
     GRS_DEVICE void advance() {
-        if (++slot == size) slot = 0, phase ^= 1;
+        if (++slot == size)
+            slot = 0, phase ^= 1;
     }
     GRS_DEVICE void skip(int32_t slots) {
         slot += slots;
@@ -80,7 +79,8 @@ template <class C> GRS_DEVICE void init_barriers(Barriers<C> &barriers) {
     if constexpr (C::accum_stages > 0)
         for (int32_t i = 0; i < C::accum_stages; ++i) {
             ptx::barrier_init(&barriers.accum_full[i], 1);
-            ptx::barrier_init(&barriers.accum_free[i], C::math_warps * C::cta_group); // of a pair: the leader's alone is used
+            ptx::barrier_init(&barriers.accum_free[i],
+                              C::math_warps * C::cta_group); // of a pair: the leader's alone is used
         }
     for (int32_t i = 0; i < C::tile_buffers; ++i) {
         ptx::barrier_init(&barriers.tile_ready[i], 1);
@@ -91,7 +91,8 @@ template <class C> GRS_DEVICE void init_barriers(Barriers<C> &barriers) {
         ptx::barrier_init(&barriers.outbox_full[i], 1);
         ptx::barrier_init(&barriers.outbox_sent[i], 1);
     }
-    for (int32_t i = 0; i < C::chunk_count; ++i) ptx::barrier_init(&barriers.chunk_full[i], 1);
+    for (int32_t i = 0; i < C::chunk_count; ++i)
+        ptx::barrier_init(&barriers.chunk_full[i], 1);
     ptx::fence_barrier_init();
 }
 

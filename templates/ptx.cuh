@@ -8,20 +8,28 @@
 
 #include "grs/args.h"
 
-#define GRS_DEVICE __device__ __forceinline__
+#define GRS_DEVICE          __device__ __forceinline__
 #define GRS_KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads, 1)
-#define GRS_CLUSTER(ctas) __cluster_dims__(ctas, 1, 1)
-#define GRS_PARAMETER const __grid_constant__
+#define GRS_CLUSTER(ctas)   __cluster_dims__(ctas, 1, 1)
+#define GRS_PARAMETER       const __grid_constant__
 
 namespace grs {
 namespace ptx {
 
 // ------------------------------------------------------------------ where am I
 
-GRS_DEVICE uint32_t thread_index() { return threadIdx.x; }
-GRS_DEVICE uint32_t block_index() { return blockIdx.x; }
-GRS_DEVICE uint32_t warp_index() { return __shfl_sync(0xffffffffu, threadIdx.x / 32, 0); } // uniform for the compiler
-GRS_DEVICE uint32_t lane_index() { return threadIdx.x % 32; }
+GRS_DEVICE uint32_t thread_index() {
+    return threadIdx.x;
+}
+GRS_DEVICE uint32_t block_index() {
+    return blockIdx.x;
+}
+GRS_DEVICE uint32_t warp_index() {
+    return __shfl_sync(0xffffffffu, threadIdx.x / 32, 0);
+} // uniform for the compiler
+GRS_DEVICE uint32_t lane_index() {
+    return threadIdx.x % 32;
+}
 
 // The CTA's dynamic shared memory, 1024-byte aligned.
 GRS_DEVICE char *shared_memory() {
@@ -60,12 +68,18 @@ GRS_DEVICE uint64_t clock_cycles() {
 }
 
 // A hint to let others run; a spin calls it between two looks at a word.
-GRS_DEVICE void pause(uint32_t nanoseconds) { asm volatile("nanosleep.u32 %0;" ::"r"(nanoseconds)); }
+GRS_DEVICE void pause(uint32_t nanoseconds) {
+    asm volatile("nanosleep.u32 %0;" ::"r"(nanoseconds));
+}
 
 // ------------------------------------------------------------------ threads of a CTA
 
-GRS_DEVICE void block_sync() { asm volatile("barrier.sync 0;" ::: "memory"); }
-GRS_DEVICE void warp_sync() { asm volatile("bar.warp.sync 0xffffffff;" ::: "memory"); }
+GRS_DEVICE void block_sync() {
+    asm volatile("barrier.sync 0;" ::: "memory");
+}
+GRS_DEVICE void warp_sync() {
+    asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
+}
 
 GRS_DEVICE void named_barrier_sync(uint32_t barrier, uint32_t threads) {
     asm volatile("barrier.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
@@ -99,7 +113,9 @@ GRS_DEVICE void barrier_init(Barrier *barrier, uint32_t arrivals) {
 }
 
 // Makes initialised barriers visible to the copy engine (and to other CTAs of a cluster).
-GRS_DEVICE void fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+GRS_DEVICE void fence_barrier_init() {
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
 
 GRS_DEVICE void barrier_arrive(Barrier *barrier) { // release, CTA scope
     asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
@@ -160,20 +176,22 @@ GRS_DEVICE void prefetch_tensor_map(const grs_tensor_map *map) {
 
 // A box whose corner is at column x, row y. Elements outside the tensor arrive as zero.
 GRS_DEVICE void tensor_load(void *destination, const grs_tensor_map *map, Barrier *barrier, int32_t x, int32_t y) {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], "
-                 "[%2];" ::"r"(shared_address(destination)),
-                 "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y)
-                 : "memory");
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], "
+        "[%2];" ::"r"(shared_address(destination)),
+        "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y)
+        : "memory");
 }
 
 // The same into every CTA of the cluster whose bit is set in `ctas`, at the same place in shared memory; each one's barrier
 // at the same place as `barrier` counts the bytes.
-GRS_DEVICE void tensor_load_multicast(void *destination, const grs_tensor_map *map, Barrier *barrier, int32_t x, int32_t y,
-                                      uint16_t ctas) {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
-                 "[%1, {%3, %4}], [%2], %5;" ::"r"(shared_address(destination)),
-                 "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "h"(ctas)
-                 : "memory");
+GRS_DEVICE void tensor_load_multicast(void *destination, const grs_tensor_map *map, Barrier *barrier, int32_t x,
+                                      int32_t y, uint16_t ctas) {
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+        "[%1, {%3, %4}], [%2], %5;" ::"r"(shared_address(destination)),
+        "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "h"(ctas)
+        : "memory");
 }
 
 // Elements outside the tensor are not written. Joins the thread's open bulk group.
@@ -199,10 +217,14 @@ GRS_DEVICE void bulk_store(void *destination, const void *source, uint32_t bytes
                  : "memory");
 }
 
-GRS_DEVICE void bulk_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+GRS_DEVICE void bulk_commit() {
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
 
 // All but the newest `pending` groups of this thread have landed.
-template <int pending> GRS_DEVICE void bulk_wait() { asm volatile("cp.async.bulk.wait_group %0;" ::"n"(pending) : "memory"); }
+template <int pending> GRS_DEVICE void bulk_wait() {
+    asm volatile("cp.async.bulk.wait_group %0;" ::"n"(pending) : "memory");
+}
 
 // All but the newest `pending` groups of this thread have been read: their shared memory may be written again.
 template <int pending> GRS_DEVICE void bulk_wait_read() {
@@ -212,10 +234,14 @@ template <int pending> GRS_DEVICE void bulk_wait_read() {
 // ------------------------------------------------------------------ proxy fences
 
 // Orders this thread's earlier and later accesses of any memory between the generic and the async proxy.
-GRS_DEVICE void fence_proxy_async() { asm volatile("fence.proxy.async;" ::: "memory"); }
+GRS_DEVICE void fence_proxy_async() {
+    asm volatile("fence.proxy.async;" ::: "memory");
+}
 // The same for shared memory alone: each thread that wrote shared memory calls it before the barrier after which the copy
 // engine or the tensor cores read.
-GRS_DEVICE void fence_proxy_async_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+GRS_DEVICE void fence_proxy_async_shared() {
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
 
 // ------------------------------------------------------------------ words that other ranks read or write
 
@@ -326,8 +352,12 @@ GRS_DEVICE uint32_t pack_bf16(float low, float high) {
     return pair;
 }
 
-GRS_DEVICE float bf16_low(uint32_t pair) { return __uint_as_float(pair << 16); }
-GRS_DEVICE float bf16_high(uint32_t pair) { return __uint_as_float(pair & 0xffff0000u); }
+GRS_DEVICE float bf16_low(uint32_t pair) {
+    return __uint_as_float(pair << 16);
+}
+GRS_DEVICE float bf16_high(uint32_t pair) {
+    return __uint_as_float(pair & 0xffff0000u);
+}
 
 } // namespace ptx
 } // namespace grs

@@ -32,7 +32,8 @@ template <class C> struct Extent {
 // An SM's copy engine works in order: a whole tile at once holds up the loads of A and B behind it for longer than the stages
 // last. So tiles move in pieces, with a pause after each in which other copies get their turn.
 template <class C> GRS_DEVICE void breathe() {
-    if constexpr (C::piece_pause > 0) ptx::pause(C::piece_pause);
+    if constexpr (C::piece_pause > 0)
+        ptx::pause(C::piece_pause);
 }
 GRS_DEVICE uint32_t piece_of(uint32_t bytes, uint32_t done, uint32_t most) {
     return bytes - done < most ? bytes - done : most;
@@ -45,13 +46,15 @@ GRS_DEVICE void receive(char *tile_buffer, const grs_rank_args &me, const Geomet
     const char *slot = slot_of<C>(me.slots, geometry, tile.turn, tile.index);
     Extent<C> extent(tile);
     ptx::barrier_arrive_expect(ready, extent.total());
-    if (extent.bytes == 0) return;
+    if (extent.bytes == 0)
+        return;
     for (int32_t panel = 0; panel < extent.panels; ++panel) {
         int32_t offset = panel * panel_bytes<C::block_m>();
         for (uint32_t done = 0; done < extent.bytes; done += C::piece_bytes) {
             ptx::bulk_load(tile_buffer + offset + done, slot + offset + done,
                            piece_of(extent.bytes, done, C::piece_bytes), ready);
-            if (!hurry) breathe<C>();
+            if (!hurry)
+                breathe<C>();
         }
     }
 }
@@ -60,13 +63,15 @@ GRS_DEVICE void receive(char *tile_buffer, const grs_rank_args &me, const Geomet
 // nothing of this CTA is left to load.
 template <class C> GRS_DEVICE void place(char *image, const char *tile_buffer, const Tile &tile, bool hurry) {
     Extent<C> extent(tile);
-    if (extent.bytes == 0) return;
+    if (extent.bytes == 0)
+        return;
     for (int32_t panel = 0; panel < extent.panels; ++panel) {
         int32_t offset = panel * panel_bytes<C::block_m>();
         for (uint32_t done = 0; done < extent.bytes; done += C::piece_bytes) {
             ptx::bulk_store(image + offset + done, tile_buffer + offset + done,
                             piece_of(extent.bytes, done, C::piece_bytes));
-            if (!hurry) breathe<C>();
+            if (!hurry)
+                breathe<C>();
         }
     }
 }
@@ -82,7 +87,8 @@ GRS_DEVICE void store_kept(const grs_rank_args &me, const char *tile_buffer, con
     for (int32_t panel = 0; tile.rows > 0 && panel * panel_columns < tile.columns; ++panel) {
         ptx::tensor_store(&me.d, tile_buffer + panel * panel_bytes<C::block_m>(), tile.column + panel * panel_columns,
                           tile.kept_row);
-        if (!hurry) breathe<C>();
+        if (!hurry)
+            breathe<C>();
     }
 }
 
@@ -92,8 +98,10 @@ enum Drain { DRAIN_IDLE, DRAIN_PER_TILE, DRAIN_FULL };
 // Stands still until a moment that is sure to come; returns the time.
 template <class C> GRS_DEVICE uint64_t wait_until(Watch<C> &watch, uint64_t moment) {
     uint64_t start = C::count_waits ? ptx::clock_cycles() : 0, now;
-    while ((now = ptx::global_nanoseconds()) < moment) ptx::pause(64);
-    if constexpr (C::count_waits) watch.count(GRS_WAIT_LINK, ptx::clock_cycles() - start);
+    while ((now = ptx::global_nanoseconds()) < moment)
+        ptx::pause(64);
+    if constexpr (C::count_waits)
+        watch.count(GRS_WAIT_LINK, ptx::clock_cycles() - start);
     return now;
 }
 
@@ -110,7 +118,8 @@ template <class C> struct LinkModel {
         }
     }
     GRS_DEVICE static void signal(Watch<C> &watch) {
-        if constexpr (C::pace_model) wait_until<C>(watch, ptx::global_nanoseconds() + latency);
+        if constexpr (C::pace_model)
+            wait_until<C>(watch, ptx::global_nanoseconds() + latency);
     }
 };
 
@@ -120,9 +129,11 @@ template <class C> class Tempo {
   public:
     GRS_DEVICE explicit Tempo(uint32_t picoseconds_a_byte) : cost_(picoseconds_a_byte) {}
     GRS_DEVICE void wait_turn(Watch<C> &watch, uint32_t bytes) {
-        if (cost_ == 0) return;
+        if (cost_ == 0)
+            return;
         uint64_t now = ptx::global_nanoseconds();
-        if (now < next_) now = wait_until<C>(watch, next_);
+        if (now < next_)
+            now = wait_until<C>(watch, next_);
         next_ = now + static_cast<uint64_t>(bytes) * cost_ / 1000;
     }
 
@@ -145,7 +156,8 @@ template <class C> class Sender {
         int32_t pieces = extent.panels * in_panel;
         char *slot = peer_slot<C>(me_, geometry_, tile);
 
-        for (int32_t piece = 0; piece < minimum(pieces, C::chunk_count); ++piece) fetch(outbox, extent, in_panel, piece);
+        for (int32_t piece = 0; piece < minimum(pieces, C::chunk_count); ++piece)
+            fetch(outbox, extent, in_panel, piece);
         for (int32_t piece = 0; piece < pieces; ++piece) {
             watch.wait_on(&shared_.barriers.chunk_full[full_.slot], full_.phase, GRS_WAIT_CHUNK);
             tempo_.wait_turn(watch, bytes(extent, in_panel, piece));
@@ -270,13 +282,15 @@ template <class C> class Flights {
         --count_;
     }
     GRS_DEVICE void land_all(Watch<C> &watch) {
-        while (any()) land_oldest(watch);
+        while (any())
+            land_oldest(watch);
     }
 
   private:
     static constexpr int32_t capacity = C::tile_buffers / C::ship_lanes;
     GRS_DEVICE void skip(int32_t tiles) {
-        for (int32_t i = 0; i < tiles; ++i) trail_.next(), slot_.advance();
+        for (int32_t i = 0; i < tiles; ++i)
+            trail_.next(), slot_.advance();
     }
 
     Shared<C> &shared_;

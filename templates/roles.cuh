@@ -122,7 +122,8 @@ template <class C> GRS_DEVICE void store_role(const Cta<C> &cta) {
             store_kept<C>(cta.me, cta.shared.tile[0], tile, order.last());
         } else {
             if (posted.full()) {
-                if (!posted.wait_oldest(watch)) return;
+                if (!posted.wait_oldest(watch))
+                    return;
                 posted.signal_oldest(watch);
             }
             place<C>(cta.outbox(outbox.slot), cta.shared.tile[0], tile, order.last());
@@ -130,19 +131,23 @@ template <class C> GRS_DEVICE void store_role(const Cta<C> &cta) {
         ptx::bulk_commit();
         ptx::bulk_wait_read<0>();
         ptx::barrier_arrive(&barriers.tile_free[0]);
-        if (keep) continue;
-        ptx::bulk_wait<0>();       // landed …
-        ptx::fence_proxy_async();  // … for the sender's copies too; here, since there it would wait for what is on the link
+        if (keep)
+            continue;
+        ptx::bulk_wait<0>(); // landed …
+        ptx::
+            fence_proxy_async(); // … for the sender's copies too; here, since there it would wait for what is on the link
         ptx::barrier_arrive(&barriers.outbox_full[outbox.slot]);
         outbox.advance();
         posted.add();
         while (C::drain == DRAIN_PER_TILE && posted.any()) {
-            if (!posted.wait_oldest(watch)) return;
+            if (!posted.wait_oldest(watch))
+                return;
             posted.signal_oldest(watch);
         }
     }
     for (; posted.any(); posted.signal_oldest(watch))
-        if (!posted.wait_oldest(watch)) return;
+        if (!posted.wait_oldest(watch))
+            return;
 }
 
 // ring.place: global. Pushes the outbox to downstream, in order.
@@ -155,13 +160,17 @@ template <class C> GRS_DEVICE void send_role(const Cta<C> &cta) {
     int32_t sequence = 0;
     for (TileOrder<C> order = cta.order(); order.more(); order.next(), ++sequence) {
         Tile tile = order.tile();
-        if (tile.distance == 0) continue;
+        if (tile.distance == 0)
+            continue;
         watch.at(tile, cta.position(sequence));
-        if (!watch.wait(&barriers.outbox_full[outbox.slot], outbox.phase, GRS_WAIT_OUTBOX_FULL)) return;
-        if (!has_credit && !wait_credit(watch)) return;
+        if (!watch.wait(&barriers.outbox_full[outbox.slot], outbox.phase, GRS_WAIT_OUTBOX_FULL))
+            return;
+        if (!has_credit && !wait_credit(watch))
+            return;
         has_credit = true;
         if constexpr (C::stall_hook)
-            if (!stall(watch)) return;
+            if (!stall(watch))
+                return;
         sender.push(watch, cta.outbox(outbox.slot), tile);
         ptx::barrier_arrive(&barriers.outbox_sent[outbox.slot]);
         outbox.advance();
@@ -179,25 +188,33 @@ template <class C> GRS_DEVICE void ship_role(const Cta<C> &cta, int32_t lane) {
     bool has_credit = false;
     int32_t sequence = 0;
     for (TileOrder<C> order = cta.order(); order.more(); order.next(), ++sequence, cursor.advance()) {
-        if (C::ship_lanes > 1 && sequence % C::ship_lanes != lane) continue;
+        if (C::ship_lanes > 1 && sequence % C::ship_lanes != lane)
+            continue;
         Tile tile = order.tile();
         watch.at(tile, cta.position(sequence));
         ptx::Barrier *full = &barriers.tile_full[cursor.slot];
         if constexpr (C::drain == DRAIN_IDLE)
-            while (flights.any() && (flights.full() || !ptx::barrier_try_wait(full, cursor.phase))) flights.land_oldest(watch);
-        if (flights.full()) flights.land_oldest(watch);
-        if (!watch.wait(full, cursor.phase, GRS_WAIT_TILE_FULL)) break;
+            while (flights.any() && (flights.full() || !ptx::barrier_try_wait(full, cursor.phase)))
+                flights.land_oldest(watch);
+        if (flights.full())
+            flights.land_oldest(watch);
+        if (!watch.wait(full, cursor.phase, GRS_WAIT_TILE_FULL))
+            break;
         bool keep = tile.distance == 0;
-        if (!keep && !has_credit && !wait_credit(watch)) break;
-        if (!keep) has_credit = true;
+        if (!keep && !has_credit && !wait_credit(watch))
+            break;
+        if (!keep)
+            has_credit = true;
         if constexpr (C::stall_hook)
-            if (!keep && !stall(watch)) break;
+            if (!keep && !stall(watch))
+                break;
         if (keep)
             store_kept<C>(cta.me, cta.shared.tile[cursor.slot], tile, order.last());
         else
             place<C>(peer_slot<C>(cta.me, cta.geometry, tile), cta.shared.tile[cursor.slot], tile, order.last());
         flights.depart();
-        if constexpr (C::drain == DRAIN_PER_TILE) flights.land_all(watch);
+        if constexpr (C::drain == DRAIN_PER_TILE)
+            flights.land_all(watch);
     }
     flights.land_all(watch);
 }
@@ -212,16 +229,21 @@ template <class C> GRS_DEVICE void set_up(Shared<C> &shared, const grs_rank_args
 
 // The first four warps.
 template <class C> GRS_DEVICE void communicate(const Cta<C> &cta, uint32_t warp) {
-    if (ptx::lane_index() != 0) return;
-    if (warp == GRS_ROLE_LOADER) load_role<C>(cta);
-    if (warp == GRS_ROLE_PREFETCHER) prefetch_role<C>(cta);
+    if (ptx::lane_index() != 0)
+        return;
+    if (warp == GRS_ROLE_LOADER)
+        load_role<C>(cta);
+    if (warp == GRS_ROLE_PREFETCHER)
+        prefetch_role<C>(cta);
     if constexpr (C::place_shared) {
         if (warp >= GRS_ROLE_STORER && warp < GRS_ROLE_STORER + C::ship_lanes)
             ship_role<C>(cta, static_cast<int32_t>(warp) - GRS_ROLE_STORER);
     } else {
-        if (warp == GRS_ROLE_STORER) store_role<C>(cta);
+        if (warp == GRS_ROLE_STORER)
+            store_role<C>(cta);
         if constexpr (C::ring > 1)
-            if (warp == GRS_ROLE_SENDER) send_role<C>(cta);
+            if (warp == GRS_ROLE_SENDER)
+                send_role<C>(cta);
     }
 }
 

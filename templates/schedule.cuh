@@ -14,9 +14,15 @@
 
 namespace grs {
 
-GRS_DEVICE int32_t ceil_div(int32_t a, int32_t b) { return (a + b - 1) / b; }
-GRS_DEVICE int32_t minimum(int32_t a, int32_t b) { return a < b ? a : b; }
-GRS_DEVICE int32_t maximum(int32_t a, int32_t b) { return a > b ? a : b; }
+GRS_DEVICE int32_t ceil_div(int32_t a, int32_t b) {
+    return (a + b - 1) / b;
+}
+GRS_DEVICE int32_t minimum(int32_t a, int32_t b) {
+    return a < b ? a : b;
+}
+GRS_DEVICE int32_t maximum(int32_t a, int32_t b) {
+    return a > b ? a : b;
+}
 
 struct Tile {
     int32_t turn;     // t
@@ -26,8 +32,8 @@ struct Tile {
     int32_t row;      // first row in A
     int32_t kept_row; // first row in the owner's D
     int32_t column;   // first column of D
-    int32_t rows;     // rows that the segment reaches: 1 … block_m, or less than 1 for the empty half of a cluster's tile
-    int32_t columns;  // columns that N reaches
+    int32_t rows; // rows that the segment reaches: 1 … block_m, or less than 1 for the empty half of a cluster's tile
+    int32_t columns; // columns that N reaches
 };
 
 template <class C> struct Geometry {
@@ -99,23 +105,27 @@ template <class C> class TileOrder {
     GRS_DEVICE int32_t first_of_group() const { return C::interleave ? wave_of_group() * wave_ : 0; }
     GRS_DEVICE int32_t group_size() const {
         int32_t places = geometry_.places(geometry_.owner_of_turn(rank_, turn_));
-        if constexpr (!C::interleave) return places;
-        if (wave_of_group() < 0) return 0;
+        if constexpr (!C::interleave)
+            return places;
+        if (wave_of_group() < 0)
+            return 0;
         return maximum(0, minimum(wave_, places - first_of_group()));
     }
     // Moves to the group that holds the position.
     GRS_DEVICE void settle() {
-        if (left_ <= 0) return;
+        if (left_ <= 0)
+            return;
         for (int32_t size; offset_ >= (size = group_size()); offset_ -= size) {
             ++turn_;
-            if (C::interleave && turn_ == C::segments) turn_ = 0, ++key_;
+            if (C::interleave && turn_ == C::segments)
+                turn_ = 0, ++key_;
         }
     }
 
     Geometry<C> geometry_;
     int32_t wave_, stride_, rank_, part_;
-    int32_t left_;            // places from this position to the end
-    int32_t offset_;          // of the position in its group
+    int32_t left_;   // places from this position to the end
+    int32_t offset_; // of the position in its group
     int32_t turn_ = 0, key_ = 0;
 };
 

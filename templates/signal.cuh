@@ -24,12 +24,14 @@ template <class C> class Upstream {
     GRS_DEVICE bool wait_landed(Watch<C> &watch, const Tile &tile) {
         int32_t bit = Bits<C>::index(geometry_, tile.turn, tile.index);
         uint64_t wanted = uint64_t{1} << (bit % 64);
-        if (bit / 64 != word_) word_ = bit / 64, seen_ = 0;
+        if (bit / 64 != word_)
+            word_ = bit / 64, seen_ = 0;
         late_ = (seen_ & wanted) == 0 && ((seen_ = ptx::load_acquire_sys(mask_ + word_)) & wanted) == 0;
         if (late_) {
             Patience<C> patience(watch, GRS_WAIT_UPSTREAM);
             while (((seen_ = ptx::load_acquire_sys(mask_ + word_)) & wanted) == 0) {
-                if (!patience.more(seen_, wanted)) return false;
+                if (!patience.more(seen_, wanted))
+                    return false;
                 ptx::pause(32);
             }
         }
@@ -55,7 +57,8 @@ GRS_DEVICE void signal_landed(const Geometry<C> &geometry, const grs_rank_args &
     int32_t bit = Bits<C>::index(geometry, turn + Geometry<C>::segments_per_rank, index); // one turn later downstream
     if constexpr (C::group_tiles != 1) {
         uint32_t last = static_cast<uint32_t>(Bits<C>::tiles(geometry, owner, index)) - 1;
-        if (ptx::atomic_increment_acq_rel_gpu(me.groups + bit, last) != last) return; // counts to `last`, then is 0 again
+        if (ptx::atomic_increment_acq_rel_gpu(me.groups + bit, last) != last)
+            return; // counts to `last`, then is 0 again
     }
     ptx::reduce_or_release_sys(me.peer_mask + bit / 64, uint64_t{1} << (bit % 64));
 }
@@ -65,7 +68,8 @@ template <class C> GRS_DEVICE bool wait_credit(Watch<C> &watch) {
     uint64_t epoch = watch.epoch(), credit = ptx::load_acquire_sys(&watch.me.control->credit);
     Patience<C> patience(watch, GRS_WAIT_CREDIT);
     while (credit < epoch) { // `<`: downstream may already be further
-        if (!patience.more(credit, epoch)) return false;
+        if (!patience.more(credit, epoch))
+            return false;
         ptx::pause(32);
         credit = ptx::load_acquire_sys(&watch.me.control->credit);
     }
@@ -76,16 +80,20 @@ template <class C> GRS_DEVICE bool wait_credit(Watch<C> &watch) {
 // One whole warp of a CTA that has finished. The last CTA of the launch clears up and tells upstream.
 template <class C> GRS_DEVICE void depart(const Geometry<C> &geometry, const grs_args &args, const grs_rank_args &me) {
     uint32_t lane = ptx::lane_index(), last = static_cast<uint32_t>(args.grid) - 1, before = 0;
-    if (lane == 0) before = ptx::atomic_increment_acq_rel_gpu(&me.control->departed, last);
-    if (ptx::warp_broadcast(before, 0) != last) return;
+    if (lane == 0)
+        before = ptx::atomic_increment_acq_rel_gpu(&me.control->departed, last);
+    if (ptx::warp_broadcast(before, 0) != last)
+        return;
     if constexpr (C::ring > 1)
         for (int32_t word = static_cast<int32_t>(lane); word < Bits<C>::words(geometry); word += 32)
             ptx::store_relaxed_sys(me.mask + word, 0);
     ptx::warp_sync();
-    if (lane != 0) return;
+    if (lane != 0)
+        return;
     uint64_t epoch = ptx::load_acquire_gpu(&me.control->epoch);
     ptx::store_relaxed_sys(&me.control->epoch, epoch + 1);
-    if constexpr (C::ring > 1) ptx::store_release_sys(&me.upstream->credit, epoch + 1);
+    if constexpr (C::ring > 1)
+        ptx::store_release_sys(&me.upstream->credit, epoch + 1);
 }
 
 } // namespace grs

@@ -9,7 +9,9 @@ namespace grs {
 constexpr int32_t panel_columns = 64;
 constexpr int32_t panel_row_bytes = 128;
 
-template <int32_t rows> GRS_DEVICE constexpr int32_t panel_bytes() { return rows * panel_row_bytes; }
+template <int32_t rows> GRS_DEVICE constexpr int32_t panel_bytes() {
+    return rows * panel_row_bytes;
+}
 
 // Address of the 16-byte unit that holds columns 8*unit … 8*unit+7 of a row.
 template <int32_t rows> GRS_DEVICE char *tile_unit(char *tile, int32_t row, int32_t unit) {
@@ -17,9 +19,7 @@ template <int32_t rows> GRS_DEVICE char *tile_unit(char *tile, int32_t row, int3
 }
 
 // The accumulator of one math warp: 16 rows x n columns in FP32, in the layout of mma::Product.
-template <int32_t n> struct Accumulator {
-    float value[n / 2];
-};
+template <int32_t n> struct Accumulator { float value[n / 2]; };
 
 // Rounds the accumulator to BF16 into rows `row` … `row`+15 of a tile image; with `add`, the BF16 partial that lies there is
 // added in FP32 first. A lane touches the same 16x16 blocks when it loads and when it stores, so no other warp is involved.
@@ -40,7 +40,8 @@ template <int32_t rows, int32_t n, bool add> GRS_DEVICE void store_rows(char *ti
             }
         }
 #pragma unroll
-        for (int32_t i = 0; i < 4; ++i) packed[i] = ptx::pack_bf16(v[2 * i], v[2 * i + 1]);
+        for (int32_t i = 0; i < 4; ++i)
+            packed[i] = ptx::pack_bf16(v[2 * i], v[2 * i + 1]);
         ptx::matrix_store_x4(unit, packed);
     }
 }

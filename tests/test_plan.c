@@ -108,8 +108,8 @@ static const struct refusal refusals[] = {
     {"tile: {m: 128, n: 256}\nring: {chunk: {bytes: 65536, count: 2}}\n", ARCH_SM90A, ANY, GRS_ERR_PLAN,
      "t.yaml:3:23: ring.chunk.bytes: 2 stages of 49152 bytes, 1 tile buffer of 65536 and 2 chunks of 65536 need 295936 "
      "bytes of shared memory, sm_90a has 232448; allowed: fewer or smaller chunks, or a smaller tile"},
-    {"tile: {m: 128, n: 256}\nring: {chunk: {count: 16}}\n", ARCH_SM90A, ANY, GRS_ERR_PLAN,
-     "t.yaml:3:23: ring.chunk.count: 2 stages of 49152 bytes, 1 tile buffer of 65536 and 16 chunks of 8192 need 295936 "
+    {"tile: {m: 128, n: 256}\nring: {chunk: {bytes: 8192, count: 16}}\n", ARCH_SM90A, ANY, GRS_ERR_PLAN,
+     "t.yaml:3:23: ring.chunk.bytes: 2 stages of 49152 bytes, 1 tile buffer of 65536 and 16 chunks of 8192 need 295936 "
      "bytes of shared memory, sm_90a has 232448; allowed: fewer or smaller chunks, or a smaller tile"},
     {"tile: {m: 128, n: 256}\nring: {depth: 4, place: shared}\n", ARCH_SM90A, ANY, GRS_ERR_PLAN,
      "t.yaml:3:15: ring.depth: 2 stages of 49152 bytes, 4 tile buffers of 65536 and 1 chunk of 1024 need 362496 bytes "
@@ -139,11 +139,14 @@ static const struct refusal refusals[] = {
     {"tile: {m: 64}\n", ARCH_SM100A, ANY, GRS_ERR_UNSUPPORTED,
      "t.yaml:2:11: tile.m: 64 is not built yet for sm_100a: 64 rows leave half of the lanes of tensor memory unused; "
      "allowed: 128"},
-    {"tile: {schedule: pingpong}\n", ARCH_SM90A, ANY, GRS_ERR_UNSUPPORTED,
-     "t.yaml:2:18: tile.schedule: pingpong is not built yet for sm_90a; allowed: cooperative"},
+    {"tile: {schedule: pingpong, n: 256}\n", ARCH_SM90A, ANY, GRS_ERR_PLAN,
+     "t.yaml:2:31: tile.n: 256 columns need 282 registers a thread (256 accumulators and 26 more); 384 threads share "
+     "the "
+     "65536 of an SM, 168 each; allowed: at most 128 columns with tile.m 128"},
 
     {"arch: [sm_100a]\ntile: {m: 256, cta_group: 2}\n", ARCH_SM100A, ANY, GRS_ERR_UNSUPPORTED,
-     "t.yaml:3:11: tile.m: 256 is not built yet for sm_100a: each CTA, of a pair too, finishes a row in each lane of its "
+     "t.yaml:3:11: tile.m: 256 is not built yet for sm_100a: each CTA, of a pair too, finishes a row in each lane of "
+     "its "
      "tensor memory; allowed: 128"},
 
     /* keys and policies that exclude one another */

@@ -28,12 +28,16 @@ struct Config {
     static constexpr int k_blocks = 33;
     static constexpr int threads = 256;
     static constexpr int math_warps = 4;
+    static constexpr int tile_writers = 4; // warps that finish one tile
     static constexpr int stage_readers = 4; // arrivals that free a stage
+    static constexpr bool pingpong = false; // tile.schedule
     static constexpr int accum_stages = 0; // accumulators lie in registers
     static constexpr int cta_group = 1;
     static constexpr int registers_producer = 64;
     static constexpr int registers_consumer = 240;
     static constexpr int shared_bytes = 173056; // the planner's map; the template asserts that it agrees
+    static constexpr bool count_waits = false; // cycles that each role waits, into args.counters
+    static constexpr bool pace_model = false; // a model of the link between ranks that share a GPU
     static constexpr bool stall_hook = false; // test hook: args.stall makes a sender stand still
 };
 

@@ -28,12 +28,16 @@ struct Config {
     static constexpr int k_blocks = 448;
     static constexpr int threads = 384;
     static constexpr int math_warps = 8;
+    static constexpr int tile_writers = 8; // warps that finish one tile
     static constexpr int stage_readers = 8; // arrivals that free a stage
+    static constexpr bool pingpong = false; // tile.schedule
     static constexpr int accum_stages = 0; // accumulators lie in registers
     static constexpr int cta_group = 1;
     static constexpr int registers_producer = 64;
     static constexpr int registers_consumer = 216;
     static constexpr int shared_bytes = 215040; // the planner's map; the template asserts that it agrees
+    static constexpr bool count_waits = false; // cycles that each role waits, into args.counters
+    static constexpr bool pace_model = false; // a model of the link between ranks that share a GPU
     static constexpr bool stall_hook = false; // test hook: args.stall makes a sender stand still
 };
 

@@ -11,8 +11,8 @@ struct Config {
     static constexpr int cluster = 1; // tile.cluster
     static constexpr int stages = 5; // stages.load
     static constexpr int ring_depth = 4; // ring.depth
-    static constexpr int chunk_bytes = 8192; // ring.chunk.bytes
-    static constexpr int chunk_count = 2; // ring.chunk.count
+    static constexpr int chunk_bytes = 4096; // ring.chunk.bytes
+    static constexpr int chunk_count = 4; // ring.chunk.count
     static constexpr int group = 1; // signal.granularity.group
     static constexpr int lag = 2; // order.interleave
     static constexpr int group_tiles = 1; // signal.granularity: tiles a bit, 0 for a whole segment
@@ -28,12 +28,16 @@ struct Config {
     static constexpr int k_blocks = 32;
     static constexpr int threads = 384;
     static constexpr int math_warps = 8;
+    static constexpr int tile_writers = 8; // warps that finish one tile
     static constexpr int stage_readers = 8; // arrivals that free a stage
+    static constexpr bool pingpong = false; // tile.schedule
     static constexpr int accum_stages = 0; // accumulators lie in registers
     static constexpr int cta_group = 1;
     static constexpr int registers_producer = 64;
     static constexpr int registers_consumer = 216;
     static constexpr int shared_bytes = 214016; // the planner's map; the template asserts that it agrees
+    static constexpr bool count_waits = false; // cycles that each role waits, into args.counters
+    static constexpr bool pace_model = false; // a model of the link between ranks that share a GPU
     static constexpr bool stall_hook = false; // test hook: args.stall makes a sender stand still
 };
 
