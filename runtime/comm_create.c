@@ -45,7 +45,7 @@ static grs_status read_options(struct group *group, const grs_comm_options *give
     }
     group->deadline_seconds = deadline > 0 ? deadline : 0;
     group->deadline_ns = (uint64_t)(group->deadline_seconds * 1e9);
-    group->pace_ps_per_kib = pace > 0 ? (uint64_t)(1024 * 1e3 / pace) : 0;
+    group_set_pace(group, pace);
     group->sms = options.sms != 0 ? options.sms : group->ctx->sms;
     return GRS_OK;
 }

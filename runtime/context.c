@@ -138,6 +138,7 @@ static grs_status open_context(const grs_ctx_options *given, grs_ctx **out, grs_
     grs_ctx_options options;
     grs_ctx *ctx = NULL;
     const char *stall = getenv("GRS_STALL");
+    double pace = 0;
     grs_status status = options_copy(&options, sizeof(options), given, "grs_ctx_options", err);
     if (status != GRS_OK) {
         return status;
@@ -149,7 +150,11 @@ static grs_status open_context(const grs_ctx_options *given, grs_ctx **out, grs_
     pthread_mutex_init(&ctx->compiler_lock, NULL);
     init_log(&ctx->log, &options);
     ctx->memory_only = options.memory_only != 0;
-    ctx->stall_hook = stall != NULL && stall[0] != '\0';
+    ctx->hooks.stall = stall != NULL && stall[0] != '\0';
+    if ((status = options_number("GRS_PACE_GBPS", 0, 1e5, &pace, err)) != GRS_OK) {
+        goto done;
+    }
+    ctx->hooks.pace_model = pace > 0;
     if (options.nvrtc_path != NULL && (ctx->nvrtc_path = strdup(options.nvrtc_path)) == NULL) {
         status = error_set(err, GRS_ERR_MEMORY, "out of memory for a context");
         goto done;

@@ -18,7 +18,7 @@ struct grs_ctx {
     int sms; /* a rank may use; 0: all */
     struct cache *cache;
     bool memory_only;
-    bool stall_hook; /* $GRS_STALL is set: kernels carry the test hook */
+    struct kernel_hooks hooks; /* of the kernels made here: $GRS_STALL, $GRS_PACE_GBPS */
 
     struct jit jit;
     struct grs_kernel *kernels; /* newest first; guarded by jit.lock */

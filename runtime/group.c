@@ -5,6 +5,11 @@
 #include "common/error.h"
 #include "runtime/fault.h"
 
+void group_set_pace(struct group *group, double gbps) {
+    const double slowest = 1e-3; /* GB/s: what is slower would only overflow */
+    group->pace_ps_per_kib = gbps > 0 ? (uint64_t)(1024 * 1e3 / (gbps < slowest ? slowest : gbps)) : 0;
+}
+
 grs_status group_enter(const struct group *group, const struct group_device *device, grs_error *err) {
     CUresult result = group->drv->cuCtxPushCurrent(device->context);
     if (result != CUDA_SUCCESS) {

@@ -69,12 +69,16 @@ struct group {
     struct grs_comm *ranks;
     struct group_host *host;
     double deadline_seconds; /* 0: none */
-    uint64_t deadline_ns, pace_ps_per_kib, stall;
-    int sms;              /* asked for; 0: the share of the GPU */
-    atomic_bool aborted;  /* by grs_comm_abort or after a failed launch */
-    pthread_mutex_t lock; /* of prepare and destroy */
+    uint64_t deadline_ns, stall;
+    uint64_t pace_ps_per_kib; /* of the link model, where kernels have it compiled in; 0: no pace */
+    int sms;                  /* asked for; 0: the share of the GPU */
+    atomic_bool aborted;      /* by grs_comm_abort or after a failed launch */
+    pthread_mutex_t lock;     /* of prepare and destroy */
     struct group_kernel *kernels;
 };
+
+/* The rate of the modelled link that each rank has to itself, GB/s; 0: none. For kernels with the model compiled in. */
+void group_set_pace(struct group *group, double gbps);
 
 /* Makes a device's context current, and the old one again. A failure is an error of the driver. */
 grs_status group_enter(const struct group *group, const struct group_device *device, grs_error *err);

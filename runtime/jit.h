@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #include "generator/classes.h"
 #include "grs.h"
@@ -37,12 +38,23 @@ struct jit {
     pthread_cond_t done; /* some slot's `building` has become false */
 };
 
+/* What is compiled into a kernel beside its work, each another text and so another key. */
+struct kernel_hooks {
+    bool count_waits; /* cycles that each role waits: docs/grsrun.md                        */
+    bool pace_model;  /* the link model, for ranks that share a GPU                         */
+    bool stall;       /* the test hook that makes a sender stand still                      */
+};
+
 grs_status jit_init(struct jit *jit, bool fixed, grs_error *err);
 void jit_free(struct jit *jit);
 
-/* One kernel from cache or compiler, for an explicit config and arch. `*out` belongs to the caller (kernel_free). */
+/* One kernel from cache or compiler, for an explicit config and arch, with the context's hooks. `*out` belongs to the caller
+ * (kernel_free). */
 grs_status jit_build(grs_ctx *ctx, const struct config *config, enum arch arch, const struct plan_shape *shape,
                      struct grs_kernel **out, grs_error *err);
+/* The same with hooks of the caller's choice. */
+grs_status jit_build_hooked(grs_ctx *ctx, const struct config *config, enum arch arch, const struct plan_shape *shape,
+                            const struct kernel_hooks *hooks, struct grs_kernel **out, grs_error *err);
 
 /* True when jit_build would find the kernel in the cache; compiles nothing. `plan` (may be NULL) receives the plan and
  * `key` (may be NULL) the entry's name; errors are those of the planner. */

@@ -126,12 +126,14 @@ struct key_parts {
 };
 
 static grs_status make_key(grs_ctx *ctx, const struct config *config, enum arch arch, const struct plan_shape *shape,
-                           struct key_parts *parts, grs_error *err) {
+                           const struct kernel_hooks *hooks, struct key_parts *parts, grs_error *err) {
     grs_status status = plan_solve(config, arch, shape, &parts->plan, err);
     if (status != GRS_OK) {
         return status;
     }
-    parts->plan.stall_hook = ctx->stall_hook;
+    parts->plan.count_waits = hooks->count_waits;
+    parts->plan.pace_model = hooks->pace_model;
+    parts->plan.stall_hook = hooks->stall;
     status = emit_entry(&parts->plan, &parts->entry_text, err);
     if (status != GRS_OK) {
         return status;
@@ -162,8 +164,8 @@ static const char *source_text(grs_source source) {
                                    : (source == GRS_FROM_COMPILER ? "compiled" : "from memory");
 }
 
-grs_status jit_build(grs_ctx *ctx, const struct config *config, enum arch arch, const struct plan_shape *shape,
-                     struct grs_kernel **out, grs_error *err) {
+grs_status jit_build_hooked(grs_ctx *ctx, const struct config *config, enum arch arch, const struct plan_shape *shape,
+                            const struct kernel_hooks *hooks, struct grs_kernel **out, grs_error *err) {
     struct key_parts parts = {0};
     struct cache_entry *entry = NULL;
     grs_source source = GRS_FROM_MEMORY;
@@ -171,7 +173,7 @@ grs_status jit_build(grs_ctx *ctx, const struct config *config, enum arch arch, 
     grs_status status;
     *out = NULL;
     err = err == NULL ? &own : err; /* the maker copies into it */
-    status = make_key(ctx, config, arch, shape, &parts, err);
+    status = make_key(ctx, config, arch, shape, hooks, &parts, err);
     if (status == GRS_OK) {
         struct build build = {ctx, &parts.plan, &parts.entry_text, context_compiler(ctx)};
         status = cache_get(ctx->cache, &parts.key, compile, &build, &entry, &source, err);
@@ -187,10 +189,15 @@ grs_status jit_build(grs_ctx *ctx, const struct config *config, enum arch arch, 
     return status;
 }
 
+grs_status jit_build(grs_ctx *ctx, const struct config *config, enum arch arch, const struct plan_shape *shape,
+                     struct grs_kernel **out, grs_error *err) {
+    return jit_build_hooked(ctx, config, arch, shape, &ctx->hooks, out, err);
+}
+
 grs_status jit_probe(grs_ctx *ctx, const struct config *config, enum arch arch, const struct plan_shape *shape,
                      bool *cached, struct plan *plan, char key[65], grs_error *err) {
     struct key_parts parts = {0};
-    grs_status status = make_key(ctx, config, arch, shape, &parts, err);
+    grs_status status = make_key(ctx, config, arch, shape, &ctx->hooks, &parts, err);
     *cached = false;
     if (status == GRS_OK) {
         *cached = cache_probe(ctx->cache, &parts.key);

@@ -107,7 +107,7 @@ static void fill_pointers(const struct grs_comm *comm, grs_rank_args *out) {
     out->everyone = (grs_control *const *)((char *)device_pointer(comm, SYMM_CONTROL) + SYMM_EVERYONE_OFFSET);
     out->record = (grs_wait_record *)(uintptr_t)comm->record; // NOLINT(performance-no-int-to-ptr)
     out->groups = device_pointer(comm, SYMM_GROUPS);
-    out->counters = NULL;
+    out->counters = device_pointer(comm, SYMM_WAITS);
     out->rank = comm->rank;
 }
 
@@ -127,6 +127,12 @@ static int launch_grid(const struct plan *plan, int64_t M, int prepared) {
     return wanted < prepared ? (int)wanted : prepared;
 }
 
+/* The tempo of sends follows the link that there is: under the model, the modelled one. */
+static uint32_t send_pace(const struct group *group, const struct plan *plan, int grid) {
+    return plan->pace_model && group->pace_ps_per_kib > 0 ? plan_send_pace_at(plan, grid, group->pace_ps_per_kib)
+                                                          : plan_send_pace(plan, grid);
+}
+
 static void fill_header(const struct group *group, const struct group_kernel *prepared, int64_t M, int grid, int ranks,
                         grs_args *out) {
     memset(out, 0, offsetof(grs_args, rank));
@@ -135,7 +141,7 @@ static void fill_header(const struct group *group, const struct group_kernel *pr
     out->wave = prepared->wave;
     out->ranks = ranks;
     out->ring = group->tp;
-    out->send_ps_per_byte = plan_send_pace(&prepared->kernel->plan, grid);
+    out->send_ps_per_byte = send_pace(group, &prepared->kernel->plan, grid);
     out->deadline_ns = group->deadline_ns;
     out->pace_ps_per_kib = group->pace_ps_per_kib;
     out->stall = group->stall;

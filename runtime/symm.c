@@ -9,8 +9,12 @@ static const struct {
     const char *name;
     bool zeroed;
 } purposes[SYMM_PURPOSES] = {
-    [SYMM_CONTROL] = {"control words", true}, [SYMM_SLOTS] = {"receive slots", false},  [SYMM_MASK] = {"mask", true},
-    [SYMM_OUTBOX] = {"outbox", false},        [SYMM_GROUPS] = {"group counters", true},
+    [SYMM_CONTROL] = {"control words", true},
+    [SYMM_SLOTS] = {"receive slots", false},
+    [SYMM_MASK] = {"mask", true},
+    [SYMM_OUTBOX] = {"outbox", false},
+    [SYMM_GROUPS] = {"group counters", true},
+    [SYMM_WAITS] = {"wait counters", true},
 };
 
 const char *symm_purpose_name(enum symm_purpose purpose) {
@@ -26,6 +30,7 @@ void symm_sizes_of(const struct plan *plan, int64_t max_M, int grid, struct symm
     out->bytes[SYMM_MASK] = (size_t)memory.mask;
     out->bytes[SYMM_OUTBOX] = (size_t)memory.outbox;
     out->bytes[SYMM_GROUPS] = (size_t)memory.groups;
+    out->bytes[SYMM_WAITS] = plan->count_waits ? (size_t)grid * SYMM_WAITS_A_CTA * sizeof(uint64_t) : 0;
 }
 
 size_t symm_total(const struct symm_sizes *sizes) {

@@ -12,9 +12,11 @@ enum symm_purpose {
     SYMM_MASK,        /* upstream sets bits here                                                              */
     SYMM_OUTBOX,      /* what this rank is about to send                                                      */
     SYMM_GROUPS,      /* counters of tiles landed a signal group                                              */
+    SYMM_WAITS,       /* wait counters, for kernels with them compiled in                                     */
     SYMM_PURPOSES
 };
 #define SYMM_EVERYONE_OFFSET sizeof(grs_control)
+#define SYMM_WAITS_A_CTA     (GRS_ROLE_COUNT * GRS_WAIT_COUNT)
 
 struct symm_sizes {
     size_t bytes[SYMM_PURPOSES];
