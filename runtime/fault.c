@@ -24,6 +24,7 @@ static const struct {
     [GRS_WAIT_OUTBOX_FULL] = {"a tile to send", 0, WORD_PHASE},
     [GRS_WAIT_CREDIT] = {"a credit", -1, WORD_COUNT},
     [GRS_WAIT_CHUNK] = {"a chunk of the outbox", 0, WORD_PHASE},
+    [GRS_WAIT_LINK] = {"its turn on the link", 0, WORD_COUNT},
     [GRS_WAIT_ACCUM_FREE] = {"a free accumulator (the math warps still read every one)", 0, WORD_PHASE},
     [GRS_WAIT_ACCUM_FULL] = {"the products of the tile", 0, WORD_PHASE},
 };

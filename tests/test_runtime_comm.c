@@ -2,6 +2,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "runtime/fault.h"
 #include "runtime/group.h"
 #include "tests/runtime_fixture.h"
 
@@ -394,6 +395,28 @@ static void test_wait_record_becomes_text(void **state) {
     destroy_all(comms, TP);
 }
 
+/* Every role and every wait has words of its own. */
+static void test_every_wait_has_a_text(void **state) {
+    const struct fault_launch unknown = {0};
+    char texts[GRS_WAIT_COUNT][512] = {{0}};
+    (void)state;
+    for (unsigned role = 0; role < GRS_ROLE_COUNT; role++) {
+        for (unsigned wait = 0; wait < GRS_WAIT_COUNT; wait++) {
+            const grs_wait_record record = {
+                .role = role, .wait = wait, .rank = 3, .owner = -1, .tile = -1, .position = -1};
+            struct buf text = {0};
+            fault_text(&record, TP, &unknown, &text);
+            assert_null(strstr(text.data, "(null)"));
+            assert_non_null(strstr(text.data, ": CTA 0, no tile in hand, epoch 0"));
+            snprintf(texts[wait], sizeof(texts[0]), "%s", text.data);
+            buf_free(&text);
+            for (unsigned other = 0; other < wait; other++) {
+                assert_string_not_equal(texts[other], texts[wait]);
+            }
+        }
+    }
+}
+
 static void test_abort_reaches_every_rank(void **state) {
     grs_comm *comms[TP];
     (void)state;
@@ -468,6 +491,7 @@ int main(void) {
         cmocka_unit_test_setup(test_arguments_of_preparing, fixture_reset),
         cmocka_unit_test_setup(test_wave_is_the_smallest_grid, fixture_reset),
         cmocka_unit_test_setup(test_wait_record_becomes_text, fixture_reset),
+        cmocka_unit_test_setup(test_every_wait_has_a_text, fixture_reset),
         cmocka_unit_test_setup(test_abort_reaches_every_rank, fixture_reset),
         cmocka_unit_test_setup(test_child_of_a_fork, fixture_reset),
         cmocka_unit_test_setup(test_rows, fixture_reset),
