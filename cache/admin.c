@@ -47,7 +47,8 @@ static void visit_file(void *arg, const struct trust_dir *fan, const char *file,
                               .why = "",
                               .size = st->st_size,
                               .made = st->st_mtime,
-                              .used = st->st_atime};
+                              /* An entry is created before it is written. */
+                              .used = st->st_atime > st->st_mtime ? st->st_atime : st->st_mtime};
     if (kind == STORE_ENTRY) {
         item.state = check(walk->root, file, &entry, &image, &why);
         item.in_use = lock_is_held(walk->lock_fd, lock_byte_use(file));
