@@ -284,6 +284,39 @@ static void test_disk_hit_never_opens_nvrtc(void **state) {
     unsetenv("GRS_NVRTC");
 }
 
+/* Hooks are other text and so other kernels; the context's come from the environment. */
+static void test_hooks_are_other_kernels(void **state) {
+    need_nvrtc();
+    const char *config = write_config("small.yaml", small_config);
+    const struct kernel_hooks none = {0}, all = {.count_waits = true, .pace_model = true, .stall = true};
+    struct grs_kernel *plain, *hooked;
+    const grs_kernel *paced;
+    struct plan_shape class;
+    (void)state;
+    setenv("GRS_PACE_GBPS", "186", 1);
+    grs_ctx *ctx = open_context(config);
+    unsetenv("GRS_PACE_GBPS");
+    assert_int_equal(jit_class(ctx->config, ctx->arch, 64, 256, 128, 2, &class, &err), GRS_OK);
+    assert_int_equal(jit_build_hooked(ctx, ctx->config, ctx->arch, &class, &none, &plain, &err), GRS_OK);
+    assert_int_equal(jit_build_hooked(ctx, ctx->config, ctx->arch, &class, &all, &hooked, &err), GRS_OK);
+    assert_int_equal(grs_ctx_get(ctx, 64, 256, 128, 2, &paced, &err), GRS_OK);
+    assert_string_not_equal(plain->key, hooked->key);
+    assert_string_not_equal(plain->key, paced->key);
+    assert_string_not_equal(hooked->key, paced->key);
+    assert_false(plain->plan.pace_model || plain->plan.count_waits || plain->plan.stall_hook);
+    assert_true(paced->plan.pace_model && !paced->plan.count_waits && !paced->plan.stall_hook);
+    assert_true(hooked->plan.pace_model && hooked->plan.count_waits && hooked->plan.stall_hook);
+    kernel_free(plain);
+    kernel_free(hooked);
+    grs_ctx_close(ctx);
+
+    setenv("GRS_PACE_GBPS", "fast", 1);
+    assert_int_equal(grs_ctx_open(NULL, &ctx, &err), GRS_ERR_ARGUMENT);
+    unsetenv("GRS_PACE_GBPS");
+    assert_non_null(strstr(err.text, "GRS_PACE_GBPS=fast"));
+    assert_null(ctx);
+}
+
 static void test_info_and_images(void **state) {
     need_nvrtc();
     grs_ctx *ctx = open_context(write_config("small.yaml", small_config));
@@ -533,6 +566,7 @@ int main(void) {
         cmocka_unit_test(test_fixed_m_serves_what_is_listed),
         cmocka_unit_test(test_metadata),
         cmocka_unit_test(test_disk_hit_never_opens_nvrtc),
+        cmocka_unit_test(test_hooks_are_other_kernels),
         cmocka_unit_test(test_info_and_images),
         cmocka_unit_test(test_threads_share_one_compile),
         cmocka_unit_test(test_table_grows),

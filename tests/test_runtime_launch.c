@@ -18,8 +18,6 @@ static int open_all(void **state) {
     }
     fixture_reset(state);
     ctx = open_context();
-    ctx->config->value[FIELD_TILE_N] = 128; /* one class, so that every M goes to the same kernel */
-    ctx->config->is_set[FIELD_TILE_N] = true;
     kernel = make_kernel(ctx, ROWS, N, K, TP);
     single = make_kernel(ctx, ROWS, N, K, 1);
     return 0;
@@ -265,10 +263,9 @@ static void test_tp_1(void **state) {
 static void test_clusters(void **state) {
     grs_comm *own[TP];
     (void)state;
-    ctx->config->value[FIELD_CLUSTER] = 2;
-    ctx->config->is_set[FIELD_CLUSTER] = true;
+    pin(ctx, FIELD_CLUSTER, 2);
     const grs_kernel *clustered = make_kernel(ctx, ROWS, N, K, TP);
-    ctx->config->is_set[FIELD_CLUSTER] = false;
+    pin(ctx, FIELD_CLUSTER, 1);
     assert_int_equal(clustered->plan.value[FIELD_CLUSTER], 2);
     assert_int_equal(grs_comm_create_local(ctx, TP, NULL, NULL, own, &err), GRS_OK);
     assert_int_equal(grs_comm_prepare(own[0], clustered, ROWS, &err), GRS_OK);
@@ -306,6 +303,64 @@ static void test_hooks_and_deadline(void **state) {
     assert_int_equal(args->grid, 20);
     assert_int_equal(args->wave, 20);
     destroy_all(own, TP);
+}
+
+/* A copy of the kernel, under a plan with hooks; the context frees it. */
+static const grs_kernel *hooked_kernel(bool count_waits, bool pace_model) {
+    struct grs_kernel *hooked = (struct grs_kernel *)make_kernel(ctx, ROWS, N, K, TP);
+    hooked->plan.count_waits = count_waits;
+    hooked->plan.pace_model = pace_model;
+    return hooked;
+}
+
+/* Kernels with the model send at the modelled link's tempo, whatever link_gbps says; others keep theirs. */
+static void test_tempo_of_the_modelled_link(void **state) {
+    grs_comm *own[TP];
+    const grs_kernel *modelled = hooked_kernel(false, true);
+    (void)state;
+    assert_int_equal(grs_comm_create_local(ctx, TP, NULL, NULL, own, &err), GRS_OK);
+    group_set_pace(own[0]->group, 93);
+    assert_int_equal(grs_comm_prepare(own[0], kernel, ROWS, &err), GRS_OK);
+    assert_int_equal(grs_comm_prepare(own[0], modelled, ROWS, &err), GRS_OK);
+    assert_int_equal(grs_launch(own[0], modelled, &operands[0], NULL, &err), GRS_OK);
+    assert_int_equal(grs_launch(own[0], kernel, &operands[0], NULL, &err), GRS_OK);
+    group_set_pace(own[0]->group, 0);
+    assert_int_equal(grs_launch(own[0], modelled, &operands[0], NULL, &err), GRS_OK);
+    const grs_args *paced = &shim->launches[0].args, *plain = &shim->launches[1].args, *off = &shim->launches[2].args;
+    assert_int_equal(paced->pace_ps_per_kib, 11010); /* 1024 bytes at 93 GB/s */
+    assert_int_equal(paced->send_ps_per_byte, plan_send_pace_at(&kernel->plan, paced->grid, 11010));
+    assert_int_equal(plain->send_ps_per_byte, plan_send_pace(&kernel->plan, plain->grid));
+    /* The link of the config is four times as fast. */
+    assert_in_range(paced->send_ps_per_byte, 4 * plain->send_ps_per_byte - 4, 4 * plain->send_ps_per_byte + 4);
+    assert_int_equal(off->pace_ps_per_kib, 0);
+    assert_int_equal(off->send_ps_per_byte, plain->send_ps_per_byte);
+    destroy_all(own, TP);
+}
+
+static void test_room_for_wait_counters(void **state) {
+    grs_comm *own[TP];
+    const grs_kernel *counting = hooked_kernel(true, false);
+    (void)state;
+    assert_int_equal(grs_comm_create_local(ctx, TP, NULL, NULL, own, &err), GRS_OK);
+    assert_int_equal(grs_comm_prepare(own[0], kernel, ROWS, &err), GRS_OK);
+    assert_int_equal(own[1]->symm.sizes.bytes[SYMM_WAITS], 0);
+    assert_int_equal(grs_comm_prepare(own[0], counting, ROWS, &err), GRS_OK);
+    int grid = own[0]->group->kernels->modules[0].grid; /* two ranks a GPU */
+    assert_int_equal(own[1]->symm.sizes.bytes[SYMM_WAITS],
+                     (size_t)grid * GRS_ROLE_COUNT * GRS_WAIT_COUNT * sizeof(uint64_t));
+    assert_int_equal(grs_launch(own[1], counting, &operands[1], NULL, &err), GRS_OK);
+    assert_int_equal((uintptr_t)shim->launches[0].args.rank[0].counters, own[1]->symm.pointer[SYMM_WAITS]);
+    destroy_all(own, TP);
+}
+
+static void test_slowest_pace_does_not_overflow(void **state) {
+    struct group group = {0};
+    (void)state;
+    group_set_pace(&group, 1e-300);
+    assert_int_equal(group.pace_ps_per_kib, 1024000000);
+    assert_int_equal(plan_send_pace_at(&kernel->plan, PLAN_MAX_GRID, UINT64_MAX), UINT32_MAX);
+    group_set_pace(&group, -1);
+    assert_int_equal(group.pace_ps_per_kib, 0);
 }
 
 /* ---------------------------------------------------------------- refusals ------------------------------------- */
@@ -431,6 +486,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_tp_1, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_clusters, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_hooks_and_deadline, set_up, tear_down_and_count),
+        cmocka_unit_test_setup_teardown(test_tempo_of_the_modelled_link, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_room_for_wait_counters, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_slowest_pace_does_not_overflow, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_operands_are_checked, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_order_of_calls_is_checked, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refused_after_a_record, set_up, tear_down_and_count),
