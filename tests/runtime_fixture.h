@@ -56,6 +56,13 @@ static int fixture_reset(void **state) {
     return 0;
 }
 
+static inline void pin(grs_ctx *ctx, enum field field, int64_t value) {
+    ctx->config->value[field] = value;
+    ctx->config->is_set[field] = true;
+}
+
+/* What the planner would choose by its figures is pinned: the numbers that tests expect must not move with those. So there
+ * is one class of M. */
 static inline grs_ctx *open_context(void) {
     grs_ctx_options options = GRS_INIT(grs_ctx_options);
     grs_ctx *ctx = NULL;
@@ -63,7 +70,17 @@ static inline grs_ctx *open_context(void) {
     if (grs_ctx_open(&options, &ctx, &err) != GRS_OK) {
         fail_msg("%s", err.text);
     }
+    pin(ctx, FIELD_TILE_M, 128);
+    pin(ctx, FIELD_TILE_N, 128);
+    pin(ctx, FIELD_CLUSTER, 1);
     return ctx;
+}
+
+/* Makes the kernel serve these M's alone. */
+static inline void set_class(const grs_kernel *kernel, int64_t m_min, int64_t m_max) {
+    struct plan_shape *shape = &((struct grs_kernel *)kernel)->plan.shape; /* it came from calloc */
+    shape->m_min = m_min;
+    shape->m_max = m_max;
 }
 
 /* The kernel that the planner makes for a shape; its image is an empty ELF header. The context frees it. */

@@ -297,6 +297,8 @@ static void test_arguments_of_preparing(void **state) {
     (void)state;
     const grs_kernel *wide = make_kernel(ctx, 8192, 4096, 2048, 2), *other = make_kernel(ctx, 8192, 4096, 2048, 4);
     const grs_kernel *narrow = make_kernel(ctx, 1, 4096, 2048, 2);
+    set_class(narrow, 1, 1024);
+    set_class(wide, 1025, wide->plan.shape.m_max);
     assert_int_equal(grs_comm_create_local(ctx, 2, NULL, &options, comms, &err), GRS_OK);
     assert_int_equal(grs_comm_prepare(NULL, wide, 4096, &err), GRS_ERR_ARGUMENT);
     assert_text("grs_comm_prepare: comm is NULL");
