@@ -64,6 +64,15 @@ list() {
             and [e['shape'] for e in o['entries']] == ['m 64..64 n %d k 256 tp 2' % n for n in (512, 1024, 1536)]" || return 1
     exits 0 "$grsgen" cache list --arch sm_100a --json && json out "o['entries'] == []"
 }
+in_use() { # by a run that has made one entry and compiles the next
+    anew
+    SHIM_NVRTC_SLEEP_MS=500 "$grsgen" --config "$TMP/three.yaml" -j 1 >/dev/null 2>&1 &
+    local pid=$!
+    for _ in {1..500}; do [[ -n $(entries 2>/dev/null) ]] && break; sleep 0.01; done
+    exits 0 "$grsgen" cache list --json && json out "o['entries'][0]['in_use']" && exits 0 "$grsgen" cache list && says out ", in use"
+    local code=$?
+    wait "$pid" && exits 0 "$grsgen" cache list --json && json out "not any(e['in_use'] for e in o['entries'])" && return "$code"
+}
 show() {
     local key
     fill && key=$(first_key) || return 1
@@ -221,6 +230,7 @@ check "wrong command lines" usages
 check "path, list, verify and show make no directory" looking_makes_nothing
 check "path without a directory" path_without_directory
 check "list" list
+check "list says what is in use" in_use
 check "show" show
 check "verify" verify
 check "prune" prune
