@@ -28,6 +28,7 @@ export LC_ALL=C.UTF-8 BUILD="${BUILD:-build}"
 limit=${TEST_LIMIT:-900}
 
 count() { grep -cE "$1" "$output" || true; }
+distinct() { grep -E "$1" "$output" | sort -u | wc -l; }
 
 for program in "$@"; do
     case $program in /*) ;; *) program=./$program ;; esac
@@ -36,14 +37,10 @@ for program in "$@"; do
     code=$?
     millis=$((($(date +%s%N) - started) / 1000000))
 
+    # cmocka names failed and skipped tests a second time in its summary.
     ok=$(($(count '^\[       OK \] ') + $(count '^ok [0-9]+') - $(count '^ok [0-9]+.*# SKIP')))
-    skip=$(($(count '^\[  SKIPPED \] [^ ]+$') + $(count '^ok [0-9]+.*# SKIP')))
-    bad=$(count '^not ok [0-9]+')
-    # cmocka lists failed and skipped tests a second time in its summary.
-    bad=$((bad + $(grep -E '^\[  FAILED  \] [^ ]+$' "$output" | sort -u | wc -l)))
-    if grep -qE '^\[  SKIPPED \] [0-9]+ test' "$output"; then
-        skip=$(($(grep -E '^\[  SKIPPED \] [^ ]+$' "$output" | sort -u | wc -l) + $(count '^ok [0-9]+.*# SKIP')))
-    fi
+    skip=$(($(distinct '^\[  SKIPPED \] [^ ]+$') + $(count '^ok [0-9]+.*# SKIP')))
+    bad=$(($(distinct '^\[  FAILED  \] [^ ]+$') + $(count '^not ok [0-9]+')))
     died=
     if [ "$code" -ne 0 ] && [ "$bad" -eq 0 ]; then
         bad=1
