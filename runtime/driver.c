@@ -70,7 +70,6 @@ static grs_status load(struct driver *drv, grs_error *err) {
                          "through, or name the library in GRS_LIBCUDA)",
                          dlerror());
     }
-    drv->path = strdup(path); /* the environment may change; lives as long as the table */
     for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
         void *address = dlsym(library, symbols[i].symbol);
         if (address == NULL) {
@@ -95,6 +94,11 @@ static grs_status load(struct driver *drv, grs_error *err) {
     result = drv->cuInit(0);
     if (result != CUDA_SUCCESS) {
         status = driver_error(drv, err, result, "cuInit");
+        goto done;
+    }
+    drv->path = strdup(path); /* the environment may change; lives as long as the table */
+    if (drv->path == NULL) {
+        status = error_set(err, GRS_ERR_MEMORY, "out of memory opening %s", path);
     }
 done:
     if (status != GRS_OK) {
