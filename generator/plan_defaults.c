@@ -22,8 +22,8 @@ static void take(const struct config *config, struct plan *plan, enum field fiel
     }
 }
 
-#define RING_WAVES       4   /* waves below which the first wave's sends are not hidden (H200: bench/NOTES.md) */
-#define SHORT_PRODUCT_US 150 /* above it, what narrow tiles lose to L2 costs more than the first wave's sends  */
+#define RING_WAVES       4  /* waves below which the first wave's sends are not hidden (H200: bench/NOTES.md) */
+#define SHORT_PRODUCT_US 75 /* above it, what narrow tiles lose to L2 costs more than the first wave's sends  */
 
 int64_t plan_narrow_m(const struct config *config, enum arch arch, int64_t n, int64_t k, int tp) {
     const struct machine *machine = machine_of(arch);
