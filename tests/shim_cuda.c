@@ -312,7 +312,7 @@ static void *allocate(size_t bytes, int garbage) {
         return NULL;
     }
     header->bytes = bytes;
-    memset(header + 1, garbage, bytes);
+    memset(header + 1, garbage, bytes < 65536 ? bytes : 65536); /* what must be zeroed is smaller */
     return header + 1;
 }
 

@@ -15,6 +15,7 @@
 #include "runtime/nvrtc.h"
 
 static char root[] = "/tmp/grs-test-nvrtc-XXXXXX";
+static const char *named; /* $GRS_NVRTC of whoever runs the tests: for those that compile */
 
 /* ---------------------------------------------------------------- a fake installation --------------------------- */
 
@@ -59,10 +60,9 @@ static void install(const char *directory, const char *library, const char *buil
 
 static int set_up(void **state) {
     (void)state;
-    if (mkdtemp(root) == NULL) {
-        return -1;
-    }
-    return 0;
+    named = getenv("GRS_NVRTC") == NULL ? NULL : strdup(getenv("GRS_NVRTC"));
+    unsetenv("GRS_NVRTC");
+    return mkdtemp(root) == NULL ? -1 : 0;
 }
 
 static int tear_down(void **state) {
@@ -267,7 +267,7 @@ static const struct nvrtc *real_nvrtc(void) {
     struct nvrtc_location where;
     grs_error err = {0};
     if (nvrtc == NULL) {
-        if (nvrtc_locate(NULL, &where, &err) != GRS_OK) {
+        if (nvrtc_locate(named, &where, &err) != GRS_OK) {
             print_message("SKIP: %s\n", err.text);
             skip();
         }
