@@ -24,19 +24,19 @@ extern "C" {
 
 enum emu_verdict {
     EMU_PASSED = 0,
-    EMU_DEADLOCK,      /* nobody can run: the text lists who waits for what                                           */
-    EMU_WRONG_RESULT,  /* an element of D is not what it should be                                                    */
-    EMU_UNWRITTEN,     /* an element of D was never written                                                           */
-    EMU_STRAY_WRITE,   /* memory around a matrix changed                                                              */
-    EMU_OVERWRITTEN,   /* memory was written while somebody might still read it                                       */
-    EMU_TOO_EARLY,     /* memory was read before what was to be read is known to have arrived                         */
-    EMU_UNFENCED,      /* a fence is missing: between the generic and the async proxy, or before the first products   */
-    EMU_BIT_TWICE,     /* a bit was set that was set already                                                          */
-    EMU_BIT_NEVER,     /* a launch ended without having set every bit, or without having cleared them                 */
-    EMU_BIT_LOST,      /* a bit was cleared before it was seen, or by a launch older than the one that set it         */
-    EMU_CLEAR_EARLY,   /* the mask was cleared while CTAs of the launch had yet to leave                              */
-    EMU_CREDIT_EARLY,  /* a credit was given before the launch was left: bits still set, CTAs still there             */
-    EMU_PHASE_SKIPPED, /* a barrier went two phases past a waiter, or a wait was met by a phase waited for before     */
+    EMU_DEADLOCK,     /* nobody can run: the text lists who waits for what                                           */
+    EMU_WRONG_RESULT, /* an element of D is not what it should be                                                    */
+    EMU_UNWRITTEN,    /* an element of D was never written                                                           */
+    EMU_STRAY_WRITE,  /* memory around a matrix changed                                                              */
+    EMU_OVERWRITTEN,  /* memory was written while somebody might still read it                                       */
+    EMU_TOO_EARLY,    /* memory was read before what was to be read is known to have arrived                         */
+    EMU_UNFENCED,     /* a fence is missing: between the generic and the async proxy, or before the first products   */
+    EMU_BIT_TWICE,    /* a bit was set that was set already                                                          */
+    EMU_BIT_NEVER,    /* a launch ended without having set every bit, or without having cleared them                 */
+    EMU_BIT_LOST,     /* a bit was cleared before it was seen, or by a launch older than the one that set it         */
+    EMU_CLEAR_EARLY,  /* the mask was cleared while CTAs of the launch had yet to leave                              */
+    EMU_CREDIT_EARLY, /* a credit was given before the launch was left: bits still set, CTAs still there             */
+    EMU_PHASE_SKIPPED, /* a barrier completed a second phase before a thread that waited for the first looked again      */
     EMU_BARRIER_COUNT, /* more arrivals than a barrier expects, or bytes beyond its range                             */
     EMU_GROUP_MISUSE,  /* bulk groups: not committed, or the CTA ended while its shared memory was still being read   */
     EMU_OUT_OF_BOUNDS, /* an address outside what the CTA or the rank owns, or a bit beyond the mask                  */

@@ -69,6 +69,7 @@ void device_fence_proxy_async(bool shared_only) {
         t.know.global = t.know.seen;
         t.own_global = t.own;
     }
+    ++t.own.self; // what it writes from now on is not fenced
     for (const std::unique_ptr<mbarrier> &b : t.in->mbarriers)
         if (b->made.agent == t.index)
             b->fenced = true;

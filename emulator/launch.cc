@@ -46,7 +46,7 @@ void set_up_thread(thread &t, cta &c, uint32_t index) {
     t.index = index;
     t.self = emu_self{index, c.block, c.shared};
     t.know.seen = t.know.shared = t.know.global = c.of->stream.seen; // a kernel's end is a fence for everything
-    t.own.self = c.counts[index] + 1;
+    t.own.self = c.counts[index];
     t.own.warp = c.counts[the->warp_agent(index / warp_lanes)];
     t.own.products = c.counts[the->warpgroup_agent(index / warpgroup_threads)];
     t.copier = c.copier_of[index];
@@ -55,6 +55,7 @@ void set_up_thread(thread &t, cta &c, uint32_t index) {
         t.own.land = c.counts[the->copier_agent(static_cast<uint32_t>(t.copier), true)];
     }
     t.own_shared = t.own_global = t.own;
+    ++t.own.self;
     t.at.position = -1;
 }
 

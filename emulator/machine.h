@@ -79,8 +79,8 @@ struct bulk_group {
 
 struct seen_phase { // what a thread last saw of an mbarrier
     mbarrier *of;
-    int64_t completed = -2; // index of the phase that its last successful wait was met by; -1: the one before the first
-    int64_t awaited = -1;   // index of the phase that it last waited for in vain
+    int64_t awaited =
+        -1; // index of the phase that it last waited for in vain; -1: none since it last saw one completed
 };
 
 struct thread {

@@ -187,11 +187,6 @@ bool device_mbarrier_wait(void *barrier, uint32_t parity, bool may_suspend) {
         if ((b.phase & 1) == parity)
             return false;
     }
-    int64_t met = static_cast<int64_t>(b.phase) - 1;
-    if (last->completed == met)
-        fail(EMU_PHASE_SKIPPED, "%s: parity %u of %s is met by phase %lld, which this thread has waited for before",
-             instruction, parity, name_barrier(b).c_str(), static_cast<long long>(met));
-    last->completed = met;
     last->awaited = -1;
     acquire(t, b.completed);
     return true;
