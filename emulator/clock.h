@@ -17,11 +17,17 @@ namespace emu {
 // Eight bytes, since shadow memory holds several for every 16 bytes of memory.
 struct epoch {
     uint32_t count = 0; // 0: never
-    uint32_t cta : 12, agent : 12, is_async : 1, unused : 7;
-    epoch() : cta(0), agent(0), is_async(0), unused(0) {}
+    uint32_t cta : 12, agent : 12, is_async : 1, by_host : 1, unused : 6;
+    epoch() : cta(0), agent(0), is_async(0), by_host(0), unused(0) {}
     epoch(uint32_t cta_slot, uint32_t agent_index, uint32_t nth, bool by_async_proxy)
-        : count(nth), cta(cta_slot), agent(agent_index), is_async(by_async_proxy), unused(0) {}
-    bool same_agent(const epoch &other) const { return cta == other.cta && agent == other.agent; }
+        : count(nth), cta(cta_slot), agent(agent_index), is_async(by_async_proxy), by_host(0), unused(0) {}
+    // Written by the host before any launch: known to everybody.
+    static epoch host() {
+        epoch e(0, 0, 1, true);
+        e.by_host = 1;
+        return e;
+    }
+    bool same_agent(const epoch &other) const { return cta == other.cta && agent == other.agent && by_host == other.by_host; }
     bool operator==(const epoch &other) const { return count == other.count && same_agent(other); }
 };
 constexpr uint32_t max_ctas = 1u << 12, max_agents = 1u << 12;

@@ -15,6 +15,8 @@ void knowledge::gather(const knowledge &other) {
 }
 
 bool knows(const thread &t, const epoch &e, level l) {
+    if (e.by_host)
+        return true;
     const marks &own = l == level::seen ? t.own : l == level::shared ? t.own_shared : t.own_global;
     if (e.cta == t.in->slot) {
         if (e.agent == t.index)

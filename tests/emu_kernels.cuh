@@ -100,6 +100,7 @@ GRS_KERNEL(128) registers_odd(GRS_PARAMETER grs_args) {
 GRS_KERNEL(64) phases(GRS_PARAMETER grs_args args) {
     set_up(1, 2);
     uint32_t seen = ptx::barrier_try_wait(barrier_at(0), 1); // the phase before the first counts as complete
+    ptx::block_sync();
     for (uint32_t i = 0; i < 4; ++i) {
         if (ptx::lane_index() == 0)
             ptx::barrier_arrive(barrier_at(0));

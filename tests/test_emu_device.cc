@@ -99,9 +99,8 @@ void run_as(const setting &s, emu_schedule schedule, const std::vector<char> &ou
         reinterpret_cast<uint16_t *>(a->base)[i] = element(i);
     memset(d->base, 0x55, d->bytes);
     memcpy(outbox->base, outbox_content.data(), outbox_content.size());
-    if (!outbox_content.empty()) // as if a copy of an earlier launch had written it
-        for (size_t i = 0; i < outbox_content.size(); i += emu::granule_bytes)
-            outbox->marks.at(i)->write = emu::epoch(0, 0, 1, true);
+    for (size_t i = 0; i < outbox_content.size(); i += emu::granule_bytes)
+        outbox->marks.at(i)->write = emu::epoch::host();
 
     m.grids.emplace_back(new emu::grid());
     emu::grid &g = *m.grids.back();
