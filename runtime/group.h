@@ -87,6 +87,9 @@ void group_leave(const struct group *group);
 /* The prepared kernel; NULL: grs_comm_prepare was not called for it. */
 const struct group_kernel *group_find_kernel(const struct group *group, const grs_kernel *kernel);
 
+/* CTAs a rank that a launch with M rows runs, of the grid that was prepared: no more than tiles; with clusters, whole ones. */
+int group_launch_grid(const struct plan *plan, int64_t M, int prepared);
+
 /* Unloads the modules that are loaded. */
 void group_free_kernel(struct group *group, struct group_kernel *kernel);
 

@@ -119,8 +119,7 @@ static grs_status fill_rank(struct grs_comm *comm, const struct group_kernel *pr
     return make_maps(comm, &prepared->kernel->plan, operands, kept_rows(comm, operands->M), out, err);
 }
 
-/* No more CTAs than tiles; with clusters, whole ones. */
-static int launch_grid(const struct plan *plan, int64_t M, int prepared) {
+int group_launch_grid(const struct plan *plan, int64_t M, int prepared) {
     struct plan_tiles tiles;
     plan_tiles_of(plan, M, &tiles);
     int64_t cluster = plan->value[FIELD_CLUSTER], wanted = (tiles.total + cluster - 1) / cluster * cluster;
@@ -222,7 +221,7 @@ grs_status grs_launch(grs_comm *comm, const grs_kernel *kernel, const grs_operan
     if (status != GRS_OK) {
         return status;
     }
-    int grid = launch_grid(&kernel->plan, operands->M, prepared->modules[comm->device - group->devices].grid);
+    int grid = group_launch_grid(&kernel->plan, operands->M, prepared->modules[comm->device - group->devices].grid);
     fill_header(group, prepared, operands->M, grid, 1, &args);
     status = fill_rank(comm, prepared, operands, &args.rank[0], err);
     return status == GRS_OK ? submit(group, comm->device, prepared, &args, stream, err) : status;
@@ -268,7 +267,7 @@ static grs_status launch_device(struct group *group, struct group_device *device
     grs_args args;
     grs_status status = GRS_OK;
     int64_t M = operands[0].M;
-    int grid = launch_grid(&prepared->kernel->plan, M, prepared->modules[device - group->devices].grid);
+    int grid = group_launch_grid(&prepared->kernel->plan, M, prepared->modules[device - group->devices].grid);
     fill_header(group, prepared, M, grid, device->rank_count, &args);
     for (int i = 0; i < device->rank_count && status == GRS_OK; i++) {
         int rank = device->ranks[i];

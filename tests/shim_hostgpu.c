@@ -6,8 +6,9 @@
  *   HOSTGPU_DEVICES  GPUs that it shows (1)
  *   HOSTGPU_FAULT    what it does wrong in the ring: "flip" one bit of one element, leave one "unwritten", write "behind" or
  *                    "before" D, between its "rows", into "A"; "drift": another result from the second launch on; "order":
- *                    add from rank 0 up; "slots", "mask": write the last byte of rank 0's; "timeout": report a wait whose
- *                    deadline expired
+ *                    add from rank 0 up; "slots", "mask", "outbox", "control": write the last byte of rank 0's;
+ *                    "behind mask", "before slots": write beside it; "epoch", "credit": count a launch that was not;
+ *                    "timeout": report a wait whose deadline expired
  *   HOSTGPU_LOG      a file: one line for every kernel launch */
 #include <stdbool.h>
 #include <stdio.h>
@@ -136,10 +137,23 @@ struct allocation {
 static struct allocation latest[KEPT]; /* also ones that are free again */
 static int allocations;
 
+/* Of a block that may lie between zones of grsrun. */
 static void write_last_byte(void *memory) {
     for (int i = allocations - 1; i >= 0 && i >= allocations - KEPT; i--) {
-        if (latest[i % KEPT].memory == memory) {
-            latest[i % KEPT].memory[latest[i % KEPT].bytes - 1] = 7;
+        struct allocation *a = &latest[i % KEPT];
+        if ((char *)memory >= a->memory && (char *)memory < a->memory + a->bytes) {
+            size_t zone = (size_t)((char *)memory - a->memory);
+            a->memory[a->bytes - zone - 1] = 7;
+            return;
+        }
+    }
+}
+
+static void write_behind(void *memory) {
+    for (int i = allocations - 1; i >= 0 && i >= allocations - KEPT; i--) {
+        struct allocation *a = &latest[i % KEPT];
+        if ((char *)memory > a->memory && (char *)memory < a->memory + a->bytes) { /* in front of it lies a zone */
+            a->memory[a->bytes - (size_t)((char *)memory - a->memory) + 2] = 7;
             return;
         }
     }
@@ -304,6 +318,21 @@ static void run_check(void **p) {
     }
 }
 
+static void run_spans(void **p) {
+    const struct values_span *spans = pointer_at(p[0]);
+    struct values_damage *damage = pointer_at(p[2]);
+    for (int32_t s = 0; s < *(int32_t *)p[1]; s++) {
+        const uint32_t *words = (const void *)(uintptr_t)spans[s].address;
+        for (uint64_t w = 0; w < spans[s].words; w++) {
+            uint64_t place = (uint64_t)s << VALUES_SPAN_SHIFT | w;
+            if (words[w] != spans[s].value) {
+                damage->words++;
+                damage->first = place < damage->first ? place : damage->first;
+            }
+        }
+    }
+}
+
 static void run_checksum(void **p) {
     const struct values_matrix *matrix = p[0];
     const uint16_t *buffer = pointer_at(p[1]);
@@ -452,6 +481,13 @@ static void run_owner(const grs_rank_args *const *rank, int ring, int64_t m, int
     }
 }
 
+static void leave(const grs_rank_args *const *rank, int ring) {
+    for (int i = 0; i < ring; i++) {
+        rank[i]->control->epoch++;
+        rank[i]->control->credit += ring > 1;
+    }
+}
+
 /* Ranks come one grid a GPU; the last one starts the work of all. */
 static void run_ring(const grs_args *args) {
     static grs_rank_args kept[GRS_MAX_RING];
@@ -472,10 +508,23 @@ static void run_ring(const grs_args *args) {
     for (int owner = 0; owner < args->ring; owner++) {
         run_owner(rank, args->ring, args->m, owner);
     }
+    leave(rank, args->ring);
     if (!strcmp(fault(), "slots")) {
         write_last_byte(rank[0]->slots);
     } else if (!strcmp(fault(), "mask")) {
         write_last_byte(rank[0]->mask);
+    } else if (!strcmp(fault(), "outbox")) {
+        write_last_byte(rank[0]->outbox);
+    } else if (!strcmp(fault(), "control")) {
+        write_last_byte(rank[0]->control);
+    } else if (!strcmp(fault(), "behind mask")) {
+        write_behind(rank[0]->mask);
+    } else if (!strcmp(fault(), "before slots")) {
+        rank[0]->slots[-5] = 7;
+    } else if (!strcmp(fault(), "epoch")) {
+        rank[0]->control->epoch++;
+    } else if (!strcmp(fault(), "credit")) {
+        rank[0]->control->credit++;
     } else if (!strcmp(fault(), "timeout")) {
         *rank[0]->record = (grs_wait_record){.complete = 1,
                                              .role = GRS_ROLE_PREFETCHER,
@@ -492,13 +541,10 @@ struct CUfunc_st {
     const char *name;
     void (*run)(void **parameters); /* NULL: the ring */
 };
-static struct CUfunc_st functions[] = {{"grsrun_fill", run_fill},
-                                       {"grsrun_check", run_check},
-                                       {"grsrun_checksum", run_checksum},
-                                       {"grsrun_reference", run_reference},
-                                       {"grsrun_compare", run_compare},
-                                       {"grsrun_spin", run_spin},
-                                       {"grs_gemm_rs", NULL}};
+static struct CUfunc_st functions[] = {{"grsrun_fill", run_fill},           {"grsrun_check", run_check},
+                                       {"grsrun_spans", run_spans},         {"grsrun_checksum", run_checksum},
+                                       {"grsrun_reference", run_reference}, {"grsrun_compare", run_compare},
+                                       {"grsrun_spin", run_spin},           {"grs_gemm_rs", NULL}};
 
 FUNCTION(cuModuleLoadData, (CUmodule * module, const void *image)) {
     *module = malloc(1);

@@ -168,6 +168,12 @@ check "a write behind D" wrong behind '1 words in or around D of rank 0 were ove
 check "a write before D" wrong before '1 words in or around D of rank 0 were overwritten, the first 3 elements before it' --guard
 check "a write between the rows of D" wrong rows 'the first at row 0, column 137 \(rows have 136 of 144\)' --ldd +8
 check "a write into A" wrong A 'words in or around A of rank 0 were overwritten, the first at row 0, column 5 '
+check "a write behind the outbox tiles of this launch" wrong outbox 'byte [0-9]+ of the outbox of rank 0 is 0x07'
+check "a write behind the mask" wrong 'behind mask' 'byte 3 behind the mask of rank 0 is 0x07 after the launch, should be 0x5a' --guard
+check "a write before the slots" wrong 'before slots' 'byte 5 before the receive slots of rank 0 is 0x07 .*, should be 0x5a' --guard
+check "control words that others reach by" wrong control 'byte [0-9]+ of the control words of rank 0 is 0x07'
+check "an epoch that is counted twice" wrong epoch 'byte 0 of the control words of rank 0 is 0x02 after the launch, should be 0x01'
+check "a credit that is given twice" wrong credit 'byte 256 of the control words of rank 0 is 0x02 .*, should be 0x01'
 check "a write behind the slots of this M" wrong slots 'byte [0-9]+ of the receive slots of rank 0 is 0x07 after the launch' --guard
 check "a bit that was not cleared" wrong mask 'byte [0-9]+ of the mask of rank 0 is 0x07 after the launch, should be 0x00'
 check "another result the second time" wrong drift 'operands 2, launch 2: D is not bitwise that of launch 1'

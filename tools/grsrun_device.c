@@ -35,9 +35,13 @@ static grs_status find_functions(struct device *device, grs_error *err) {
     const struct {
         const char *name;
         CUfunction *out;
-    } wanted[] = {{"grsrun_fill", &device->fill},         {"grsrun_check", &device->check},
-                  {"grsrun_checksum", &device->checksum}, {"grsrun_reference", &device->reference},
-                  {"grsrun_compare", &device->compare},   {"grsrun_spin", &device->spin}};
+    } wanted[] = {{"grsrun_fill", &device->fill},
+                  {"grsrun_check", &device->check},
+                  {"grsrun_spans", &device->spans},
+                  {"grsrun_checksum", &device->checksum},
+                  {"grsrun_reference", &device->reference},
+                  {"grsrun_compare", &device->compare},
+                  {"grsrun_spin", &device->spin}};
     for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
         grs_status status =
             device_check(device, device->drv->cuModuleGetFunction(wanted[i].out, device->module, wanted[i].name),
@@ -82,6 +86,7 @@ grs_status device_open(const struct driver *drv, int ordinal, const void *helper
                  ? status
                  : device_check(out, drv->cuStreamCreate(&out->stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate", err);
     status = status ? status : device_alloc(out, DEVICE_SCRATCH_BYTES, &out->scratch, err);
+    status = status ? status : device_alloc(out, DEVICE_SPANS_MAX * sizeof(struct values_span), &out->span_list, err);
     if (status) {
         device_close(out);
     }
@@ -92,9 +97,8 @@ void device_close(struct device *device) {
     if (!device->context || device_use(device, NULL)) {
         return;
     }
-    if (device->scratch) {
-        device_free(device, device->scratch);
-    }
+    device_free(device, device->scratch);
+    device_free(device, device->span_list);
     if (device->stream) {
         device->drv->cuStreamDestroy(device->stream);
     }
@@ -165,6 +169,28 @@ grs_status device_spin(const struct device *device, uint64_t nanoseconds, grs_er
                         device,
                         device->drv->cuLaunchKernel(device->spin, 1, 1, 1, 1, 1, 1, 0, device->stream, arguments, NULL),
                         "cuLaunchKernel(grsrun_spin)", err);
+}
+
+grs_status spans_check(const struct device *device, const struct values_span *spans, size_t count,
+                       struct values_damage *out, grs_error *err) {
+    *out = (struct values_damage){0, UINT64_MAX};
+    if (count > DEVICE_SPANS_MAX) {
+        return error_set(err, GRS_ERR_MEMORY, "%zu pieces of memory to check; at most %d", count, DEVICE_SPANS_MAX);
+    }
+    grs_status status = device_use(device, err);
+    status = status ? status
+                    : device_check(device,
+                                   device->drv->cuMemcpyHtoDAsync(device->span_list, spans, count * sizeof(*spans),
+                                                                  device->stream),
+                                   "cuMemcpyHtoDAsync", err);
+    int64_t words = 0;
+    for (size_t i = 0; i < count; i++) {
+        words += (int64_t)spans[i].words;
+    }
+    int32_t spans_given = (int32_t)count;
+    CUdeviceptr list = device->span_list, scratch = device->scratch;
+    void *arguments[] = {&list, &spans_given, &scratch};
+    return status ? status : device_ask(device, device->spans, words, arguments, out, sizeof(*out), err);
 }
 
 /* ---------------------------------------------------------------- matrices -------------------------------------- */

@@ -12,14 +12,16 @@ struct device {
     CUdevice id;
     CUcontext context;
     CUmodule module;
-    CUfunction fill, check, checksum, reference, compare, spin;
-    CUstream stream;     /* everything on this device is ordered by it */
-    CUdeviceptr scratch; /* DEVICE_SCRATCH_BYTES for a helper kernel's result */
+    CUfunction fill, check, spans, checksum, reference, compare, spin;
+    CUstream stream;       /* everything on this device is ordered by it */
+    CUdeviceptr scratch;   /* DEVICE_SCRATCH_BYTES for a helper kernel's result */
+    CUdeviceptr span_list; /* DEVICE_SPANS_MAX spans, for spans_check */
     int sms;
     int64_t l2_bytes;
     char name[128];
 };
 #define DEVICE_SCRATCH_BYTES 256
+#define DEVICE_SPANS_MAX     8192
 
 /* The arch that kernels for this device are made for; GRS_ERR_UNSUPPORTED: there is none. */
 grs_status device_arch(const struct driver *drv, int ordinal, enum arch *out, grs_error *err);
@@ -45,6 +47,10 @@ grs_status device_ask(const struct device *device, CUfunction function, int64_t 
                       size_t bytes, grs_error *err);
 /* A kernel that does nothing for so long. */
 grs_status device_spin(const struct device *device, uint64_t nanoseconds, grs_error *err);
+
+/* Looks through spans of this device's memory, at most DEVICE_SPANS_MAX; `first` of the damage as in values.h. Waits. */
+grs_status spans_check(const struct device *device, const struct values_span *spans, size_t count,
+                       struct values_damage *out, grs_error *err);
 
 /* A matrix in device memory, surrounded by guard words. Zero-initialise; free with matrix_free. */
 struct matrix {

@@ -11,6 +11,7 @@
 #include "tools/grsrun_inside.h"
 #include "tools/grsrun_svg.h"
 #include "tools/grsrun_verify.h"
+#include "tools/grsrun_zones.h"
 
 int gpu_count(grs_error *err) {
     int count = 0;
@@ -107,6 +108,9 @@ static grs_status session_open(struct session *session, grs_error *err) {
     session->drv = visible ? driver_get(err) : NULL;
     if (!session->drv) {
         return GRS_ERR_DRIVER;
+    }
+    if (options->guard) {
+        zones_install();
     }
     session->verify_rows = calloc(options->shape_count * 2, sizeof(*session->verify_rows));
     session->bench_rows = calloc(options->shape_count * BENCH_ROWS, sizeof(*session->bench_rows));

@@ -12,8 +12,9 @@ int64_t inside_max_m(const struct grsrun_options *options, const grs_kernel *ker
  * launch may be in flight; waits. */
 grs_status inside_poison(struct team *team, grs_error *err);
 
-/* After a launch with M rows: every mask and counter is zero again, and slots behind those of this M hold the poison.
- * GRS_ERR_STATE names what is not. No launch may be in flight. */
+/* After a launch with M rows, the latest of this team: every mask and counter is zero again, slots and outboxes behind what
+ * this M uses hold the poison, control words say so many launches and nothing else, and (with guard zones) nothing around
+ * any of these blocks has changed. GRS_ERR_STATE names what has. No launch may be in flight. */
 grs_status inside_check(struct team *team, const grs_kernel *kernel, int64_t m, grs_error *err);
 
 #endif

@@ -24,6 +24,21 @@ extern "C" __global__ void grsrun_check(values_matrix matrix, const uint16_t *bu
     }
 }
 
+// Counts words that are not what their span says.
+extern "C" __global__ void grsrun_spans(const values_span *spans, int32_t count, values_damage *damage) {
+    const uint64_t step = (uint64_t)gridDim.x * blockDim.x;
+    for (int32_t s = 0; s < count; s++) {
+        const values_span span = spans[s];
+        const uint32_t *words = reinterpret_cast<const uint32_t *>(span.address);
+        for (uint64_t w = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; w < span.words; w += step) {
+            if (words[w] != span.value) {
+                atomicAdd(&damage->words, 1ull);
+                atomicMin(&damage->first, (uint64_t)s << VALUES_SPAN_SHIFT | w);
+            }
+        }
+    }
+}
+
 // D's elements as one number that depends on every bit and on its place (a sum, so that the order does not matter).
 extern "C" __global__ void grsrun_checksum(values_matrix matrix, const uint16_t *buffer, uint64_t *sum) {
     const int64_t step = (int64_t)gridDim.x * blockDim.x, count = matrix.rows * matrix.columns;

@@ -209,6 +209,7 @@ static grs_status capture(struct team *team, const grs_kernel *kernel, struct op
 }
 
 grs_status team_launch(struct team *team, const grs_kernel *kernel, struct operands *operands, grs_error *err) {
+    team->launches++;
     if (!team->options->graph) {
         return grs_launch_local(team->comms, kernel, operands->launch, team->streams, err);
     }

@@ -13,6 +13,7 @@ struct team {
     grs_comm *comms[GRS_MAX_TP];
     struct device *device[GRS_MAX_TP]; /* of each rank */
     void *streams[GRS_MAX_TP];         /* of each rank: its device's */
+    uint64_t launches;                 /* that these communicators have seen */
 };
 
 /* How `tp` ranks are dealt over `visible` GPUs when `asked` ranks a GPU were asked for (0: as few as possible). Ranks go

@@ -61,6 +61,14 @@ struct values_damage {
     uint64_t first; /* word offset from the start of the buffer */
 };
 
+/* Memory that is to hold one value, in 32-bit words: what grsrun_spans looks through. There a damage's `first` is the number of
+ * the span << 40 | the word in it. */
+struct values_span {
+    uint64_t address, words;
+    uint32_t value, spare;
+};
+#define VALUES_SPAN_SHIFT 40
+
 /* Murmur's finaliser on 64 bits: every input bit reaches every output bit. */
 VALUES_FUNCTION uint64_t values_mix(uint64_t x) {
     x = (x ^ (x >> 33)) * 0xff51afd7ed558ccdull;
