@@ -246,7 +246,7 @@ static void share_registers(struct plan *plan) {
     plan->registers_producer = plan->registers_consumer = plan->registers_launch;
     if (plan->tensor_columns) /* no accumulators in registers: every role has more than it needs */
         return;
-    plan->registers_producer = 64;
+    plan->registers_producer = plan->count_waits ? 80 : 64; /* counters want a few more: ptxas would spill */
     plan->registers_consumer =
         (plan->registers_launch * plan->threads - plan->registers_producer * ROLE_THREADS) / math / 8 * 8;
     if (plan->registers_consumer > MOST_REGISTERS)
@@ -371,6 +371,13 @@ grs_status plan_solve(const struct config *config, enum arch arch, const struct 
     name_kernel(&plan);
     *out = plan;
     return GRS_OK;
+}
+
+void plan_add_hooks(struct plan *plan, bool count_waits, bool pace_model, bool stall_hook) {
+    plan->count_waits = count_waits;
+    plan->pace_model = pace_model;
+    plan->stall_hook = stall_hook;
+    share_registers(plan);
 }
 
 void plan_canonical(const struct plan *plan, struct buf *out) {

@@ -62,6 +62,8 @@ struct plan_tiles {
 
 grs_status plan_solve(const struct config *config, enum arch arch, const struct plan_shape *shape, struct plan *out,
                       grs_error *err);
+/* Says what is compiled in beside the work: see count_waits, pace_model and stall_hook. A solved plan has none of them. */
+void plan_add_hooks(struct plan *plan, bool count_waits, bool pace_model, bool stall_hook);
 void plan_tiles_of(const struct plan *plan, int64_t M, struct plan_tiles *out);
 int64_t plan_segment_rows_of(const struct plan *plan, int64_t M, int owner); /* rows of one owner, 0 .. c */
 int64_t plan_segment_tiles_of(const struct plan *plan, int64_t M, int owner);

@@ -131,9 +131,7 @@ static grs_status make_key(grs_ctx *ctx, const struct config *config, enum arch 
     if (status != GRS_OK) {
         return status;
     }
-    parts->plan.count_waits = hooks->count_waits;
-    parts->plan.pace_model = hooks->pace_model;
-    parts->plan.stall_hook = hooks->stall;
+    plan_add_hooks(&parts->plan, hooks->count_waits, hooks->pace_model, hooks->stall);
     status = emit_entry(&parts->plan, &parts->entry_text, err);
     if (status != GRS_OK) {
         return status;

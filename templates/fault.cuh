@@ -18,16 +18,15 @@ template <class C> struct Watch {
     grs_role role;
     int32_t cta;
     int32_t owner = -1, index = -1, position = -1; // of the tile in hand
-    bool counts = true;
+    bool counts;                                   // of the threads of a role, one
 
-    GRS_DEVICE Watch(const grs_args &args, const grs_rank_args &me, uint32_t *leave, grs_role role, int32_t cta)
-        : args(args), me(me), leave(leave), role(role), cta(cta) {
-        if constexpr (C::count_waits) born_ = ptx::clock_cycles();
+    GRS_DEVICE Watch(const grs_args &args, const grs_rank_args &me, uint32_t *leave, grs_role role, int32_t cta,
+                     bool counts)
+        : args(args), me(me), leave(leave), role(role), cta(cta), counts(counts) {
+        begin(GRS_WAIT_NONE);
     }
     Watch(const Watch &) = delete;
-    GRS_DEVICE ~Watch() { // the role ends
-        if constexpr (C::count_waits) count(GRS_WAIT_NONE, ptx::clock_cycles() - born_);
-    }
+    GRS_DEVICE ~Watch() { end(GRS_WAIT_NONE); }
 
     GRS_DEVICE void at(const Tile &tile, int32_t tile_position) {
         owner = tile.owner;
@@ -59,10 +58,15 @@ template <class C> struct Watch {
     GRS_DEVICE void wait_on(ptx::Barrier *barrier, uint32_t parity, grs_wait what);
 
     // Wait counters, compiled in only on request: cycles, by role and by what was waited for; under GRS_WAIT_NONE all cycles
-    // that the role was there. One thread a role counts.
-    GRS_DEVICE void count(grs_wait what, uint64_t cycles) {
-        if (counts)
-            me.counters[(cta * GRS_ROLE_COUNT + role) * GRS_WAIT_COUNT + what] += cycles;
+    // that the role was there. The start is taken off and the end added, so that no register holds it in between; the result of
+    // the addition is not read, so that nobody waits for memory.
+    GRS_DEVICE void begin(grs_wait what) {
+        if constexpr (C::count_waits)
+            add(what, 0 - ptx::clock_cycles());
+    }
+    GRS_DEVICE void end(grs_wait what) {
+        if constexpr (C::count_waits)
+            add(what, ptx::clock_cycles());
     }
 
     GRS_DEVICE void raise(grs_wait what, uint64_t word, uint64_t expected, uint64_t waited) {
@@ -87,7 +91,10 @@ template <class C> struct Watch {
     }
 
   private:
-    uint64_t born_ = 0;
+    GRS_DEVICE void add(grs_wait what, uint64_t cycles) {
+        if (counts)
+            ptx::atomic_add_relaxed_gpu(me.counters + (cta * GRS_ROLE_COUNT + role) * GRS_WAIT_COUNT + what, cycles);
+    }
 };
 
 // One spin: call `more` after each look that failed.
@@ -95,13 +102,9 @@ template <class C> class Patience {
   public:
     GRS_DEVICE Patience(Watch<C> &watch, grs_wait what) : watch_(watch), what_(what) {
         watch.note(what);
-        if constexpr (C::count_waits)
-            start_ = ptx::clock_cycles();
+        watch.begin(what);
     }
-    GRS_DEVICE ~Patience() {
-        if constexpr (C::count_waits)
-            watch_.count(what_, ptx::clock_cycles() - start_);
-    }
+    GRS_DEVICE ~Patience() { watch_.end(what_); }
 
     // False: leave. `word` and `expected` go into the record.
     GRS_DEVICE bool more(uint64_t word, uint64_t expected) {
@@ -126,7 +129,6 @@ template <class C> class Patience {
     grs_wait what_;
     uint32_t looks_ = 0;
     uint64_t since_ = 0;
-    uint64_t start_ = 0;
 };
 
 template <class C> GRS_DEVICE bool Watch<C>::wait(ptx::Barrier *barrier, uint32_t parity, grs_wait what) {

@@ -130,8 +130,7 @@ GRS_DEVICE void finish_part(char *tile, const Part<C> &part, uint32_t accumulato
 
 // Finishes tiles: one warp. When the launch is being left it goes on giving accumulators back, but touches no tile buffer.
 template <class C> GRS_DEVICE void math_role(const Cta<C> &cta, int32_t math_warp) {
-    Watch<C> watch = cta.watch(GRS_ROLE_MATH);
-    watch.counts = math_warp == 0 && ptx::lane_index() == 0;
+    Watch<C> watch = cta.watch(GRS_ROLE_MATH, math_warp == 0 && ptx::lane_index() == 0);
     Barriers<C> &barriers = cta.shared.barriers;
     Cursor<C::accum_stages> accum;
     Cursor<C::tile_buffers> buffer;

@@ -28,8 +28,7 @@ template <class C> GRS_DEVICE void release_stage(ptx::Barrier *free) {
 // is being left it goes on consuming A and B (see load_role), but touches no tile buffer.
 template <class C> GRS_DEVICE void math_role(const Cta<C> &cta, int32_t warpgroup) {
     constexpr int32_t row_blocks = C::pingpong ? C::block_m / 64 : 1;
-    Watch<C> watch = cta.watch(GRS_ROLE_MATH);
-    watch.counts = ptx::thread_index() == 128;
+    Watch<C> watch = cta.watch(GRS_ROLE_MATH, ptx::thread_index() == 128);
     Barriers<C> &barriers = cta.shared.barriers;
     Cursor<C::stages> cursor;
     Cursor<C::tile_buffers> buffer;

@@ -97,11 +97,11 @@ enum Drain { DRAIN_IDLE, DRAIN_PER_TILE, DRAIN_FULL };
 
 // Stands still until a moment that is sure to come; returns the time.
 template <class C> GRS_DEVICE uint64_t wait_until(Watch<C> &watch, uint64_t moment) {
-    uint64_t start = C::count_waits ? ptx::clock_cycles() : 0, now;
+    uint64_t now;
+    watch.begin(GRS_WAIT_LINK);
     while ((now = ptx::global_nanoseconds()) < moment)
         ptx::pause(64);
-    if constexpr (C::count_waits)
-        watch.count(GRS_WAIT_LINK, ptx::clock_cycles() - start);
+    watch.end(GRS_WAIT_LINK);
     return now;
 }
 

@@ -18,7 +18,9 @@ template <class C> struct Cta {
     Geometry<C> geometry;
     int32_t index; // of this CTA among the CTAs of its rank
 
-    GRS_DEVICE Watch<C> watch(grs_role role) const { return Watch<C>(args, me, &shared.leave, role, index); }
+    GRS_DEVICE Watch<C> watch(grs_role role, bool counts = true) const {
+        return Watch<C>(args, me, &shared.leave, role, index, counts);
+    }
     GRS_DEVICE TileOrder<C> order() const { return TileOrder<C>(geometry, args, me.rank, index); }
     GRS_DEVICE int32_t position(int32_t sequence) const { return (index + sequence * args.grid) / C::cluster; }
     GRS_DEVICE char *outbox(int32_t slot) const {
