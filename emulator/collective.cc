@@ -67,10 +67,6 @@ cta &cluster_peer(cta &c, uint32_t cluster_rank, const char *instruction) {
 
 // ---------------------------------------------------------------- warps
 
-namespace {
-
-// Waits until every lane of the warp is here. True in the lane that arrived last, which acts for all; it must then call
-// part_warp.
 bool join_warp(const char *instruction, uint64_t detail) {
     thread &t = current();
     warp &w = t.in->warps[t.index / warp_lanes];
@@ -107,8 +103,6 @@ void whole_warp(const char *instruction) {
         fail(EMU_BAD_OPERAND, "%s in a CTA of %zu threads: only whole warps are modelled", instruction,
              current().in->threads.size());
 }
-
-} // namespace
 
 void device_warp_sync() {
     whole_warp("bar.warp.sync");

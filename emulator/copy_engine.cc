@@ -162,17 +162,18 @@ void set_contiguous(transfer &t, const void *global, uint32_t bytes) {
 
 // ---------------------------------------------------------------- issue
 
-void issue_load(std::unique_ptr<transfer> t, const void *destination, void *barrier, uint32_t align) {
+// `home`: whose barrier counts the bytes; of a CTA pair that may be the other CTA's.
+void issue_load(std::unique_ptr<transfer> t, const void *destination, cta &home, void *barrier, uint32_t align) {
     cta &c = *t->at;
     check_shared(c, destination, t->bytes, align, t->instruction);
     t->offset = c.offset(destination);
-    t->barrier = &mbarrier_at(c, barrier, t->instruction);
+    t->barrier = &mbarrier_at(home, barrier, t->instruction);
     if (!t->barrier->fenced)
         fail(EMU_UNFENCED, "%s on %s: no fence lies between its initialisation and the copy engine's use of it",
              t->instruction, name_barrier(*t->barrier).c_str());
     uint32_t agent = t->barrier->agent;
-    t->count = ++c.counts[agent];
-    epoch e(c.slot, agent, t->count, true);
+    t->count = ++home.counts[agent];
+    epoch e(home.slot, agent, t->count, true);
     check_all_global(*t, false, e);
     check_all_shared(*t, true, e);
     memset(c.shared + t->offset, 0xff, t->bytes); // anything, until it has arrived
@@ -281,7 +282,7 @@ void device_tensor_load(void *destination, const void *map, void *barrier, int32
     if (ctas == 0) { // into this CTA
         std::unique_ptr<transfer> t = begin("tensor load", c);
         set_tensor(*t, map, x, y);
-        issue_load(std::move(t), destination, barrier, 128);
+        issue_load(std::move(t), destination, c, barrier, 128);
         return;
     }
     const char *const instruction = "multicast tensor load";
@@ -293,8 +294,21 @@ void device_tensor_load(void *destination, const void *map, void *barrier, int32
         cta &peer = cluster_peer(c, i, instruction);
         std::unique_ptr<transfer> t = begin(instruction, peer);
         set_tensor(*t, map, x, y);
-        issue_load(std::move(t), peer.shared + c.offset(destination), peer.shared + c.offset(barrier), 128);
+        issue_load(std::move(t), peer.shared + c.offset(destination), peer, peer.shared + c.offset(barrier), 128);
     }
+}
+
+void device_tensor_load_pair(void *destination, const void *map, void *barrier, int32_t x, int32_t y, uint32_t leader) {
+    const char *const instruction = "tensor load of a pair";
+    the->maybe_yield();
+    cta &c = *current().in;
+    check_shared(c, barrier, 8, 8, instruction);
+    cta &home = cluster_peer(c, leader, instruction);
+    if (home.block / 2 != c.block / 2)
+        fail(EMU_BAD_OPERAND, "%s: CTA %u of the cluster is not of this CTA's pair", instruction, leader);
+    std::unique_ptr<transfer> t = begin(instruction, c);
+    set_tensor(*t, map, x, y);
+    issue_load(std::move(t), destination, home, home.shared + c.offset(barrier), 128);
 }
 
 void device_tensor_store(const void *map, const void *source, int32_t x, int32_t y) {
@@ -308,7 +322,7 @@ void device_bulk_load(void *destination, const void *source, uint32_t bytes, voi
     the->maybe_yield();
     std::unique_ptr<transfer> t = begin("bulk load", *current().in);
     set_contiguous(*t, source, bytes);
-    issue_load(std::move(t), destination, barrier, 16);
+    issue_load(std::move(t), destination, *current().in, barrier, 16);
 }
 
 void device_bulk_store(void *destination, const void *source, uint32_t bytes) {

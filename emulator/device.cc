@@ -69,6 +69,18 @@ const emu_device device_table = {
     device_products_issue,
     device_products_commit,
     device_products_wait,
+    device_elect,
+    device_tcgen05_alloc,
+    device_tcgen05_free,
+    device_tcgen05_relinquish,
+    device_tcgen05_fence,
+    device_tcgen05_multiply,
+    device_tcgen05_commit,
+    device_tcgen05_load,
+    device_tcgen05_wait_load,
+    device_tensor_load_pair,
+    device_unit_load,
+    device_unit_store,
 };
 
 } // namespace emu

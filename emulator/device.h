@@ -74,6 +74,21 @@ struct emu_device {
     void (*products_issue)(float *accumulator, uint32_t n, uint64_t a, uint64_t b, bool accumulate);
     void (*products_commit)();
     void (*products_wait)(uint32_t pending);
+
+    // tcgen05; `group`: of .cta_group; `ctas` as above
+    bool (*elect)();
+    void (*tcgen05_alloc)(uint32_t group, uint32_t *address, uint32_t columns);
+    void (*tcgen05_free)(uint32_t group, uint32_t address, uint32_t columns);
+    void (*tcgen05_relinquish)(uint32_t group);
+    void (*tcgen05_fence)(bool after); // after_thread_sync, else before_thread_sync
+    void (*tcgen05_multiply)(uint32_t group, uint32_t accumulator, uint64_t a, uint64_t b, uint32_t instruction,
+                             bool accumulate);
+    void (*tcgen05_commit)(uint32_t group, void *barrier, uint32_t ctas);
+    void (*tcgen05_load)(uint32_t *value, uint32_t columns, uint32_t address);
+    void (*tcgen05_wait_load)();
+    void (*tensor_load_pair)(void *destination, const void *map, void *barrier, int32_t x, int32_t y, uint32_t leader);
+    void (*unit_load)(uint32_t *value, const void *unit); // 16 bytes of shared memory
+    void (*unit_store)(void *unit, const uint32_t *value);
 };
 
 #endif

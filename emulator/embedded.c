@@ -13,10 +13,12 @@
 EMBED(emu_text_device, "emulator/device.h");
 EMBED(emu_text_ptx, "emulator/emu_ptx.cuh");
 EMBED(emu_text_mma_sm90, "emulator/emu_mma_sm90.cuh");
+EMBED(emu_text_mma_sm100, "emulator/emu_mma_sm100.cuh");
 
 const struct emu_header emu_replacements[] = {
     {"grs/device.h", emu_text_device},
     {"grs/ptx.cuh", emu_text_ptx},
     {"grs/mma_sm90.cuh", emu_text_mma_sm90},
+    {"grs/mma_sm100.cuh", emu_text_mma_sm100},
     {NULL, NULL},
 };

@@ -43,6 +43,7 @@ enum emu_verdict {
     EMU_BAD_OPERAND,   /* alignment, size or form that the instruction does not allow                                 */
     EMU_DIVERGED,      /* threads of a warp or warpgroup that must execute one instruction execute different ones     */
     EMU_REGISTERS,     /* setmaxnreg outside the rules, or more registers than there are                              */
+    EMU_TENSOR_MEMORY, /* tensor memory not freed, freed by another warp, or allocated after the right to was given up */
     EMU_EXHAUSTED      /* the emulator's own limits: steps, memory, agents                                            */
 };
 #define EMU_VERDICTS (EMU_EXHAUSTED + 1)

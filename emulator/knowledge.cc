@@ -25,6 +25,8 @@ bool knows(const thread &t, const epoch &e, level l) {
             return true;
         if (e.agent == the->warpgroup_agent(t.index / warpgroup_threads) && own.products >= e.count)
             return true;
+        if (e.agent == the->tensor_read_agent(t.index / warp_lanes) && own.tensor_read >= e.count)
+            return true;
         if (t.copier >= 0 && e.agent == the->copier_agent(static_cast<uint32_t>(t.copier), false) &&
             own.read >= e.count)
             return true;
@@ -43,6 +45,8 @@ void raise(const thread &t, const marks &own, vector_clock &into) {
     into.raise(slot, the->warp_agent(t.index / warp_lanes), own.warp);
     if (own.products)
         into.raise(slot, the->warpgroup_agent(t.index / warpgroup_threads), own.products);
+    if (own.tensor)
+        into.raise(slot, the->tensor_read_agent(t.index / warp_lanes), own.tensor);
     if (t.copier >= 0) {
         into.raise(slot, the->copier_agent(static_cast<uint32_t>(t.copier), false), own.read);
         into.raise(slot, the->copier_agent(static_cast<uint32_t>(t.copier), true), own.land);

@@ -46,6 +46,7 @@ void set_up_thread(thread &t, cta &c, uint32_t index) {
     t.index = index;
     t.self = emu_self{index, c.block, c.shared};
     t.know.seen = t.know.shared = t.know.global = c.of->stream.seen; // a kernel's end is a fence for everything
+    t.tensor_seen = t.know.seen;
     t.own.self = c.counts[index];
     t.own.warp = c.counts[the->warp_agent(index / warp_lanes)];
     t.own.products = c.counts[the->warpgroup_agent(index / warpgroup_threads)];
@@ -54,6 +55,7 @@ void set_up_thread(thread &t, cta &c, uint32_t index) {
         t.own.read = c.counts[the->copier_agent(static_cast<uint32_t>(t.copier), false)];
         t.own.land = c.counts[the->copier_agent(static_cast<uint32_t>(t.copier), true)];
     }
+    t.own.tensor = t.own.tensor_read = c.counts[the->tensor_read_agent(index / warp_lanes)];
     t.own_shared = t.own_global = t.own;
     ++t.own.self;
     t.at.position = -1;
@@ -82,6 +84,7 @@ void machine::start(grid *g) {
         c.threads.resize(l.threads);
         c.warps.assign((l.threads + warp_lanes - 1) / warp_lanes, warp());
         c.live = l.threads;
+        set_up_tensor(c);
         for (uint32_t j = 0; j < l.threads; ++j) {
             thread &t = c.threads[j];
             set_up_thread(t, c, j);
@@ -114,6 +117,7 @@ void machine::finish_cta(cta *c) {
              c->reads);
     for (const warpgroup &w : c->warpgroups)
         check_products_over(w);
+    check_tensor_over(*c);
     current = nullptr;
     if (--c->of->live == 0 && c->of->in_flight == 0)
         finish_grid(c->of);

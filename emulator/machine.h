@@ -8,6 +8,7 @@
 //   copy_engine.cc  tensor-map and bulk copies, bulk groups
 //   matrix.cc       ldmatrix and stmatrix
 //   products.cc     wgmma
+//   tensor_*.cc     tcgen05
 //   words.cc        words that other ranks read or write
 //   monitor.cc      what the ring protocol promises about mask, credit and departure
 //   knowledge.cc    what a thread knows to have happened
@@ -42,6 +43,9 @@ struct grid;
 struct mbarrier;
 struct transfer;
 struct products;
+struct tensor_memory;
+struct tensor_unit;
+struct tensor_commit;
 class machine;
 
 // ---------------------------------------------------------------- knowledge
@@ -57,16 +61,18 @@ struct knowledge {
 
 // The same about the agents that belong to a thread itself, by count.
 struct marks {
-    uint32_t self = 0;     // own accesses
-    uint32_t warp = 0;     // ldmatrix of its warp
-    uint32_t products = 0; // products of its warpgroup that it has waited for
-    uint32_t read = 0;     // its bulk stores whose source has been read, as far as it has waited
-    uint32_t land = 0;     // … that have landed
+    uint32_t self = 0;        // own accesses
+    uint32_t warp = 0;        // ldmatrix of its warp
+    uint32_t products = 0;    // products of its warpgroup that it has waited for
+    uint32_t tensor_read = 0; // tcgen05.ld of its warp that it has waited for
+    uint32_t tensor = 0;      // … as of its last fence::before_thread_sync
+    uint32_t read = 0;        // its bulk stores whose source has been read, as far as it has waited
+    uint32_t land = 0;        // … that have landed
 };
 
 // ---------------------------------------------------------------- threads
 
-enum class blocked_on { nothing, mbarrier, barrier, warp, cluster, bulk, products, registers, time };
+enum class blocked_on { nothing, mbarrier, barrier, warp, cluster, bulk, products, registers, tensor, time };
 
 struct place { // what the text says about itself: see ptx::note
     int32_t role = -1, owner = -1, tile = -1, position = -1, wait = 0;
@@ -103,6 +109,7 @@ struct thread {
 
     knowledge know;
     marks own, own_shared, own_global; // as `know`: seen; fenced for shared; fenced for global memory
+    vector_clock tensor_seen;          // `know.seen` as of its last tcgen05.fence::after_thread_sync
 
     int copier = -1; // index of its bulk agents in the CTA
     std::vector<bulk_group> groups;
@@ -126,6 +133,7 @@ struct warp {
     const char *instruction = nullptr; // that the first lane to arrive executes
     uint64_t detail = 0;
     uint32_t arrived = 0; // lanes, by bit
+    int elected = -1;     // lane that elect.sync picks; -1: not known yet
 };
 
 struct named_barrier {
@@ -163,6 +171,7 @@ struct launch {
     emu_entry entry;
     grs_args args;
     uint32_t ctas, threads, shared_bytes, registers, cluster;
+    uint32_t ctas_per_sm = 1;          // that share tensor memory
     const struct plan *plan = nullptr; // NULL: a kernel of a unit test
     uint64_t number;                   // of launches on this group, from 0
     std::vector<int64_t> bits;         // by rank of the ring: bits that upstream sets
@@ -192,6 +201,9 @@ struct cta {
     uint32_t free_registers = 0;
     uint32_t loads = 0, reads = 0; // copies that still write or read its shared memory
     bool departed = false;
+    uint32_t sm_index = 0; // in its grid
+    std::shared_ptr<tensor_memory> sm;
+    std::shared_ptr<tensor_unit> tensor;
 
     std::vector<uint32_t> counts; // of agents, over all launches
     std::vector<int> copier_of;   // by thread; -1: none yet
@@ -217,7 +229,7 @@ struct grid {
 
 // ---------------------------------------------------------------- events
 
-enum class event_kind { load, store_read, store_land, products, start };
+enum class event_kind { load, store_read, store_land, products, start, tensor_commit };
 
 struct event {
     event_kind kind;
@@ -225,6 +237,7 @@ struct event {
     cta *in = nullptr; // products
     uint32_t warpgroup_index = 0;
     grid *of = nullptr; // start
+    tensor_commit *commit = nullptr;
 };
 
 // ---------------------------------------------------------------- words that are synchronised through
@@ -264,12 +277,15 @@ class machine {
     uint64_t now = 0;           // ns
     uint64_t version = 0;       // grows with every change that somebody might wait for
     uint32_t max_threads = 0;   // of a CTA, over all launches
-    // Agents of a CTA: threads, warps, warpgroups, mbarriers, and two for each thread that issues bulk stores.
+    // Agents of a CTA: threads, warps, warpgroups, mbarriers, two for each thread that issues bulk stores, the products on
+    // tensor memory, and for each warp its loads from there.
     uint32_t warp_agent(uint32_t i) const { return max_threads + i; }
     uint32_t warpgroup_agent(uint32_t i) const { return warp_agent(max_threads / warp_lanes) + i; }
     uint32_t mbarrier_agent(uint32_t i) const { return warpgroup_agent(max_threads / warpgroup_threads) + i; }
     uint32_t copier_agent(uint32_t i, bool land) const { return mbarrier_agent(max_mbarriers) + 2 * i + land; }
-    uint32_t agents() const { return copier_agent(max_copiers, false); }
+    uint32_t tensor_agent() const { return copier_agent(max_copiers, false); } // products that the CTA issued
+    uint32_t tensor_read_agent(uint32_t warp_index) const { return tensor_agent() + 1 + warp_index; }
+    uint32_t agents() const { return tensor_read_agent(max_threads / warp_lanes); }
 
     bool deadlocked = false; // the kernel's own deadlines run: what comes now is how it leaves
     bool stopped = false;    // by fail
@@ -368,6 +384,20 @@ void transfer_step(const event &e); // load, store_read, store_land
 void drop_transfer(transfer *t);
 void products_event(cta &c, uint32_t warpgroup_index);
 std::unique_ptr<products, void (*)(products *)> make_products();
+void arrive_from_products(mbarrier &b, const knowledge &what);
+void tensor_commit_step(tensor_commit *commit);
+void drop_commit(tensor_commit *commit);
+void set_up_tensor(cta &c);
+void check_tensor_over(cta &c);
+// sum [rows x n] += a [rows x 16] * b [16 x n].
+void multiply_add(const float *a, const float *b, uint32_t rows, uint32_t n, float *sum);
+float from_bf16(uint16_t word);
+// Waits until every lane of the warp is here. True in the lane that arrived last, which acts for all; it must then call
+// part_warp.
+bool join_warp(const char *instruction, uint64_t detail);
+void part_warp();
+thread *first_lane();
+void whole_warp(const char *instruction);
 void matrix_load(thread *lanes); // all 32 of a warp, on behalf of the current one
 void matrix_store(thread *lanes);
 void check_products_over(const warpgroup &w);
@@ -419,6 +449,19 @@ void device_products_fence();
 void device_products_issue(float *accumulator, uint32_t n, uint64_t a, uint64_t b, bool accumulate);
 void device_products_commit();
 void device_products_wait(uint32_t pending);
+bool device_elect();
+void device_tcgen05_alloc(uint32_t group, uint32_t *address, uint32_t columns);
+void device_tcgen05_free(uint32_t group, uint32_t address, uint32_t columns);
+void device_tcgen05_relinquish(uint32_t group);
+void device_tcgen05_fence(bool after);
+void device_tcgen05_multiply(uint32_t group, uint32_t accumulator, uint64_t a, uint64_t b, uint32_t instruction,
+                             bool accumulate);
+void device_tcgen05_commit(uint32_t group, void *barrier, uint32_t ctas);
+void device_tcgen05_load(uint32_t *value, uint32_t columns, uint32_t address);
+void device_tcgen05_wait_load();
+void device_tensor_load_pair(void *destination, const void *map, void *barrier, int32_t x, int32_t y, uint32_t leader);
+void device_unit_load(uint32_t *value, const void *unit);
+void device_unit_store(void *unit, const uint32_t *value);
 
 inline epoch own_epoch(const thread &t) {
     return epoch(t.in->slot, t.index, t.own.self, false);

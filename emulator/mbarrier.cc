@@ -128,6 +128,16 @@ void complete_bytes(mbarrier &b, uint32_t bytes, uint32_t copy_count) {
     settle(b);
 }
 
+void arrive_from_products(mbarrier &b, const knowledge &what) {
+    if (b.pending == 0)
+        fail(EMU_BARRIER_COUNT, "tcgen05.commit on %s: phase %llu has had all of its %u arrivals",
+             name_barrier(b).c_str(), static_cast<unsigned long long>(b.phase), b.expected);
+    b.gathered.gather(what);
+    --b.pending;
+    the->changed();
+    settle(b);
+}
+
 void device_mbarrier_arrive_remote(void *barrier, uint32_t cluster_rank) {
     const char *const instruction = "mbarrier.arrive of another CTA";
     the->maybe_yield();

@@ -13,9 +13,40 @@
 
 namespace emu {
 
+float from_bf16(uint16_t word) {
+    uint32_t bits = static_cast<uint32_t>(word) << 16;
+    float value;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
 namespace {
 
 constexpr uint32_t tile_rows = 64, depth = 16, max_columns = 256;
+
+} // namespace
+
+// Eight columns at a time, k in order: the sum is the same on every machine, since products of two BF16 are exact in FP32.
+typedef float eight __attribute__((vector_size(32)));
+
+#if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
+__attribute__((target_clones("avx2", "default")))
+#endif
+void multiply_add(const float *a, const float *b, uint32_t rows, uint32_t n, float *sum) {
+    for (uint32_t i = 0; i < rows; ++i) {
+        for (uint32_t j = 0; j < n; j += 8) {
+            eight total, column;
+            memcpy(&total, sum + i * n + j, sizeof(total));
+            for (uint32_t k = 0; k < depth; ++k) {
+                memcpy(&column, b + k * n + j, sizeof(column));
+                total += a[i * depth + k] * column;
+            }
+            memcpy(sum + i * n + j, &total, sizeof(total));
+        }
+    }
+}
+
+namespace {
 
 // The accumulator of a warpgroup while products on it are in flight: [64][n].
 struct accumulator {
@@ -64,13 +95,6 @@ operand decode(uint64_t descriptor, const char *name) {
     return o;
 }
 
-float from_bf16(uint16_t word) {
-    uint32_t bits = static_cast<uint32_t>(word) << 16;
-    float value;
-    memcpy(&value, &bits, sizeof(value));
-    return value;
-}
-
 // rows x 16 values, `by_column`: [16][rows].
 void fetch(const cta &c, const operand &o, uint32_t rows, bool by_column, float *out) {
     for (uint32_t row = 0; row < rows; ++row) {
@@ -79,26 +103,6 @@ void fetch(const cta &c, const operand &o, uint32_t rows, bool by_column, float 
             memcpy(words, c.shared + (o.unit(row, half) - window_base), sizeof(words));
             for (uint32_t i = 0; i < 8; ++i)
                 out[by_column ? (half * 8 + i) * rows + row : row * depth + half * 8 + i] = from_bf16(words[i]);
-        }
-    }
-}
-
-// Eight columns at a time, k in order: the sum is the same on every machine, since products of two BF16 are exact in FP32.
-typedef float eight __attribute__((vector_size(32)));
-
-#if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
-__attribute__((target_clones("avx2", "default")))
-#endif
-void multiply(const float *a, const float *b, uint32_t n, float *sum) {
-    for (uint32_t i = 0; i < tile_rows; ++i) {
-        for (uint32_t j = 0; j < n; j += 8) {
-            eight total, column;
-            memcpy(&total, sum + i * n + j, sizeof(total));
-            for (uint32_t k = 0; k < depth; ++k) {
-                memcpy(&column, b + k * n + j, sizeof(column));
-                total += a[i * depth + k] * column;
-            }
-            memcpy(sum + i * n + j, &total, sizeof(total));
         }
     }
 }
@@ -146,7 +150,7 @@ void execute(cta &c, products &p, uint64_t until) {
         fetch(c, decode(i.b, "B"), i.n, true, b);
         if (!i.accumulate)
             std::fill(i.on->value.begin(), i.on->value.end(), 0.0f);
-        multiply(a, b, i.n, i.on->value.data());
+        multiply_add(a, b, tile_rows, i.n, i.on->value.data());
     }
 }
 

@@ -110,6 +110,10 @@ std::string who(const epoch &e) {
         return s + "the copies into " +
                (number < c.mbarriers.size() ? name_barrier(*c.mbarriers[number]) : text("mbarrier %u", number));
     }
+    if (e.agent == the->tensor_agent())
+        return s + "the tensor cores";
+    if (e.agent > the->tensor_agent())
+        return s + text("a tcgen05.ld of warp %u", e.agent - the->tensor_read_agent(0));
     uint32_t copier = (e.agent - the->copier_agent(0, false)) / 2;
     for (uint32_t i = 0; i < c.copier_of.size(); ++i)
         if (c.copier_of[i] == static_cast<int>(copier)) {
@@ -163,6 +167,7 @@ std::string what_waits(const thread &t) {
     }
     case blocked_on::bulk: s += text("waits at %s %llu", t.instruction, detail); break;
     case blocked_on::products: s += text("waits at %s %llu", t.instruction, detail); break;
+    case blocked_on::tensor: s += text("waits at %s %llu", t.instruction, detail); break;
     case blocked_on::registers:
         s += text("waits at %s %llu: %u of 128 threads are there, %u registers are free", t.instruction, detail,
                   t.in->warpgroups[t.index / warpgroup_threads].arrived, t.in->free_registers);
@@ -254,6 +259,7 @@ extern "C" const char *emu_verdict_name(enum emu_verdict verdict) {
                                                     "bad operand",
                                                     "threads diverged",
                                                     "registers",
+                                                    "tensor memory misuse",
                                                     "emulator's limits"};
     return verdict < EMU_VERDICTS ? names[verdict] : "?";
 }

@@ -18,8 +18,13 @@ namespace {
 constexpr uint64_t step_ns = 5;
 constexpr size_t stack_bytes = 64 << 10;
 constexpr uint32_t looks_for_deadlock = 40; // of every waiter, without any change; the kernel's spins act on every 16th
-constexpr uint32_t kinds = 5;               // of events
+constexpr uint32_t kinds = 6;               // of events
 enum lazy_kind : uint8_t { at_once, soon, later, when_idle };
+
+void drop(const event &e) {
+    drop_transfer(e.copy);
+    drop_commit(e.commit);
+}
 } // namespace
 
 machine::machine(emu_schedule policy, uint64_t seed) : chance(seed), policy_(policy) {
@@ -30,9 +35,9 @@ machine::machine(emu_schedule policy, uint64_t seed) : chance(seed), policy_(pol
 
 machine::~machine() {
     for (const event &e : late_)
-        drop_transfer(e.copy);
+        drop(e);
     for (const timed_event &e : timed_)
-        drop_transfer(e.what.copy);
+        drop(e.what);
     ctas.clear();
     grids.clear();
     words.clear();
@@ -230,6 +235,7 @@ void machine::happen(const event &e) {
         break;
     case event_kind::products: products_event(*e.in, e.warpgroup_index); break;
     case event_kind::start: start(e.of); break;
+    case event_kind::tensor_commit: tensor_commit_step(e.commit); break;
     }
     current = caller;
 }
