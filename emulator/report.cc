@@ -12,9 +12,9 @@ namespace emu {
 
 namespace {
 
-const char *const roles[GRS_ROLE_COUNT] = {"loader", "prefetcher", "storer", "sender", "math", "issuer"};
+const char *const roles[] = {"loader", "prefetcher", "storer", "sender", "math", "issuer"};
 
-const char *const waits[GRS_WAIT_COUNT] = {
+const char *const waits[] = {
     "nothing",
     "a free stage (the math warps still read it)",
     "A and B",
@@ -26,10 +26,12 @@ const char *const waits[GRS_WAIT_COUNT] = {
     "a tile to send",
     "downstream's credit",
     "a chunk of the outbox",
+    "its turn on the link",
     "a free accumulator (the math warps still read it)",
     "the products",
 };
-static_assert(sizeof(waits) / sizeof(*waits) == GRS_WAIT_COUNT && GRS_ROLE_ISSUER == 5, "a name for each");
+static_assert(sizeof(waits) / sizeof(*waits) == GRS_WAIT_COUNT && sizeof(roles) / sizeof(*roles) == GRS_ROLE_COUNT,
+              "a name for each role and wait");
 
 std::string text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 std::string text(const char *format, ...) {
@@ -54,7 +56,7 @@ std::string name_by_plan(const struct plan &plan, uint32_t offset) {
         {"stage_full", stages},       {"stage_free", stages},
         {"tile_ready", buffers},      {"tile_full", buffers},
         {"tile_free", buffers},       {"outbox_full", outbox},
-        {"outbox_free", outbox},      {"chunk_full", static_cast<uint64_t>(plan.value[FIELD_CHUNK_COUNT])},
+        {"outbox_sent", outbox},      {"chunk_full", static_cast<uint64_t>(plan.value[FIELD_CHUNK_COUNT])},
     };
     for (int i = 0; i < plan.region_count; ++i) {
         const struct plan_region &r = plan.region[i];
