@@ -12,16 +12,6 @@ unset GRS_CONFIG GRS_ARCH GRS_CACHE_RO_DIRS GRS_CACHE_MAX GRS_LOG
     printf '  - {m: 64, n: %d, k: 256, tp: 2}\n' 512 1024 1536
 } >"$TMP/three.yaml"
 
-# exits CODE COMMAND...: runs it with outputs in $TMP/out and $TMP/err.
-exits() {
-    local wanted=$1 got
-    shift
-    "$@" >"$TMP/out" 2>"$TMP/err"
-    got=$?
-    [[ $got -eq $wanted ]] || { echo "exit code $got, wanted $wanted: $*"; cat "$TMP/out" "$TMP/err"; return 1; }
-}
-says() { grep -qF -e "$2" "$TMP/$1" || { echo "$1 lacks: $2"; cat "$TMP/$1"; return 1; }; }
-silent() { [[ ! -s $TMP/$1 ]] || { echo "$1 should be empty:"; cat "$TMP/$1"; return 1; }; }
 compiles() { local all; all=$(cat "$TMP/count" 2>/dev/null); all=${all//o/}; [[ ${#all} -eq $1 ]] || { echo "${#all} compiles, not $1"; return 1; }; }
 anew() { rm -rf "$TMP/cache" "$TMP/count"; }
 fill() { anew; exits 0 "$grsgen" --config "$TMP/three.yaml"; }

@@ -83,7 +83,7 @@ schema() { exits 0 "$grsgen" --schema && says out 'json-schema.org/draft-07' && 
 init() {
     exits 0 "$grsgen" --init && cp "$TMP/out" "$TMP/init.yaml" && exits 0 "$grsgen" --config "$TMP/init.yaml" --check || return 1
     # With every comment sign before a key taken away it is a config too, and asks for what the planner chose anyway.
-    sed -E 's/^# ( *[a-z_]+:.*)$/\1/' "$TMP/init.yaml" | grep -vE '^  (cta_group|accum):' >"$TMP/full.yaml"
+    sed -E 's/^# ( *[a-z_]+:.*)$/\1/' "$TMP/init.yaml" >"$TMP/full.yaml"
     grep -q '^  m: ' "$TMP/full.yaml" && exits 0 "$grsgen" --config "$TMP/full.yaml" --check
 }
 

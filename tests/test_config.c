@@ -17,22 +17,9 @@
 #include <cmocka.h>
 
 #include "generator/config.h"
+#include "tests/golden.h"
 
 #define GOLDEN "tests/golden/config"
-
-static struct buf read_file(const char *path) {
-    struct buf b = {0};
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        return b;
-    char piece[4096];
-    size_t got;
-    while ((got = fread(piece, 1, sizeof piece, file)) > 0)
-        buf_append(&b, piece, got);
-    buf_append(&b, "", 0);
-    fclose(file);
-    return b;
-}
 
 static int yaml_only(const struct dirent *entry) {
     size_t length = strlen(entry->d_name);
@@ -48,7 +35,7 @@ static void bad_files_give_their_golden_error(void **state) {
         char path[512], golden_path[512];
         snprintf(path, sizeof path, GOLDEN "/%s", files[i]->d_name);
         snprintf(golden_path, sizeof golden_path, "%.*s.err", (int)strlen(path) - 5, path);
-        struct buf text = read_file(path), golden = read_file(golden_path), got = {0};
+        struct buf text = golden_read(path), got = {0};
         struct config *config = (struct config *)1;
         grs_error err = {0};
         grs_status status = config_parse(files[i]->d_name, text.data, text.length, &config, &err);
@@ -59,17 +46,8 @@ static void bad_files_give_their_golden_error(void **state) {
         char where[600];
         snprintf(where, sizeof where, "%s:%d:%d: ", files[i]->d_name, err.line, err.column);
         assert_memory_equal(err.text, where, strlen(where));
-        if (getenv("GRS_UPDATE_GOLDEN")) {
-            FILE *file = fopen(golden_path, "wb");
-            assert_non_null(file);
-            fputs(got.data, file);
-            fclose(file);
-        } else if (!golden.data || strcmp(got.data, golden.data)) {
-            print_error("%s differs; got:\n%s\n", golden_path, got.data);
-            different++;
-        }
+        different += !golden_matches(golden_path, &got);
         buf_free(&text);
-        buf_free(&golden);
         buf_free(&got);
         free(files[i]);
     }

@@ -15,6 +15,7 @@
 #include "generator/emit.h"
 #include "generator/plan_explain.h"
 #include "tests/emit_cases.h"
+#include "tests/golden.h"
 
 #define GOLDEN "tests/golden/emit"
 
@@ -30,19 +31,6 @@ static struct buf standalone_of(const struct plan *plan) {
     return text;
 }
 
-static struct buf read_file(const char *path) {
-    struct buf b = {0};
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        return b;
-    char piece[4096];
-    size_t got;
-    while ((got = fread(piece, 1, sizeof piece, file)) > 0)
-        buf_append(&b, piece, got);
-    fclose(file);
-    return b;
-}
-
 static void entries_are_golden(void **state) {
     (void)state;
     int different = 0;
@@ -51,18 +39,8 @@ static void entries_are_golden(void **state) {
         struct buf got = entry_of(&plan);
         char path[256];
         snprintf(path, sizeof path, GOLDEN "/%s.cu", emit_cases[i].name);
-        struct buf golden = read_file(path);
-        if (getenv("GRS_UPDATE_GOLDEN")) {
-            FILE *file = fopen(path, "wb");
-            assert_non_null(file);
-            assert_int_equal(fwrite(got.data, 1, got.length, file), got.length);
-            assert_int_equal(fclose(file), 0);
-        } else if (golden.length != got.length || memcmp(golden.data, got.data, got.length)) {
-            print_error("%s differs; got:\n%s\n", path, got.data);
-            different++;
-        }
+        different += !golden_matches(path, &got);
         buf_free(&got);
-        buf_free(&golden);
     }
     assert_int_equal(different, 0);
 }

@@ -9,16 +9,8 @@ grsrun=$BUILD/grsrun
 export GRS_CACHE_DIR=$TMP/cache GRS_CUBLASLT=/nonexistent/cublasLt GRS_NCCL=/nonexistent/nccl
 unset GRS_CONFIG GRS_ARCH GRS_CACHE_RO_DIRS GRS_LOG HOSTGPU_FAULT HOSTGPU_DEVICES HOSTGPU_LOG
 
-# exits CODE COMMAND...: runs it with outputs in $TMP/out and $TMP/err.
-exits() {
-    local wanted=$1 got
-    shift
-    "$@" >"$TMP/out" 2>"$TMP/err"
-    got=$?
-    [[ $got -eq $wanted ]] || { echo "exit code $got, wanted $wanted: $*"; cat "$TMP/out" "$TMP/err"; return 1; }
-}
+# Unlike the helper of that name it takes a pattern.
 says() { grep -qE -e "$2" "$TMP/$1" || { echo "$1 lacks: $2"; cat "$TMP/$1"; return 1; }; }
-silent() { [[ ! -s $TMP/$1 ]] || { echo "$1 should be empty:"; cat "$TMP/$1"; return 1; }; }
 
 help() { exits 0 "$grsrun" --help && silent err && says out '^usage: grsrun' && says out '--ranks-per-gpu N'; }
 version() { exits 0 "$grsrun" --version && silent err && says out '^grsrun 0\.1\.0 \(commit [0-9a-z]+(, dirty)?\)$'; }

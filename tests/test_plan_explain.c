@@ -13,6 +13,7 @@
 #include "generator/plan_explain.h"
 #include "generator/waitgraph.h"
 #include "tests/emit_cases.h"
+#include "tests/golden.h"
 
 #define GOLDEN "tests/golden/explain"
 
@@ -40,19 +41,6 @@ static const struct emit_case *case_called(const char *name) {
     return NULL;
 }
 
-static struct buf read_file(const char *path) {
-    struct buf b = {0};
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        return b;
-    char piece[4096];
-    size_t got;
-    while ((got = fread(piece, 1, sizeof piece, file)) > 0)
-        buf_append(&b, piece, got);
-    fclose(file);
-    return b;
-}
-
 static void texts_are_golden(void **state) {
     (void)state;
     int different = 0;
@@ -63,21 +51,11 @@ static void texts_are_golden(void **state) {
         plan_explain(&plan, shown[i].M, shown[i].grid, &got);
         assert_false(got.failed);
         snprintf(path, sizeof path, GOLDEN "/%s.txt", shown[i].name);
-        struct buf golden = read_file(path);
-        if (getenv("GRS_UPDATE_GOLDEN")) {
-            FILE *file = fopen(path, "wb");
-            assert_non_null(file);
-            assert_int_equal(fwrite(got.data, 1, got.length, file), got.length);
-            assert_int_equal(fclose(file), 0);
-        } else if (golden.length != got.length || memcmp(golden.data, got.data, got.length)) {
-            print_error("%s differs; got:\n%s\n", path, got.data);
-            different++;
-        }
+        different += !golden_matches(path, &got);
         for (size_t b = 0; b < got.length; b++) /* readable on any terminal */
             assert_true(got.data[b] == '\n' || (got.data[b] >= ' ' && got.data[b] <= '~'));
         assert_null(strstr(got.data, " \n"));
         buf_free(&got);
-        buf_free(&golden);
     }
     assert_int_equal(different, 0);
 }

@@ -15,6 +15,7 @@
 #include <jansson.h>
 
 #include "generator/config_yaml.h"
+#include "tests/golden.h"
 
 /* ---------------------------------------------------------------- YAML → JSON */
 
@@ -47,17 +48,15 @@ static json_t *to_json(const struct node *node) {
 }
 
 static json_t *read_yaml(const char *path) {
-    static char text[CONFIG_MAX_BYTES];
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    size_t length = fread(text, 1, sizeof text, file);
-    fclose(file);
+    struct buf text = golden_read(path);
+    assert_non_null(text.data);
     struct yaml_tree tree;
     struct problems problems = {0};
     json_t *json = NULL;
-    if (yaml_read(text, length, &tree, &problems) && !problems.count && tree.root)
+    if (yaml_read(text.data, text.length, &tree, &problems) && !problems.count && tree.root)
         json = to_json(tree.root);
     yaml_tree_free(&tree);
+    buf_free(&text);
     problems_free(&problems);
     return json;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "generator/emit.h"
+#include "generator/plan_explain.h"
 #include "tools/grsgen.h"
 
 static void value_text(const struct plan *plan, enum field field, struct buf *out) {
@@ -35,7 +36,7 @@ static int number(struct buf *out, const char *key, int64_t a, int64_t b) {
 static int diff_plans(const struct plan *a, const struct plan *b, struct buf *out) {
     int differences = 0;
     for (int f = 0; f < FIELD_COUNT; f++) {
-        if (a->value[f] == b->value[f])
+        if (a->value[f] == b->value[f] || !(explain_matters(a, (enum field)f) || explain_matters(b, (enum field)f)))
             continue;
         struct buf text_a = {0}, text_b = {0};
         value_text(a, (enum field)f, &text_a);

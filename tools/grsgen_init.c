@@ -35,8 +35,8 @@ static void field_line(const struct plan *plan, enum field field, int depth, con
         snprintf(text, sizeof text, "%s: {%s: %" PRId64 "}", name, value.failed ? "" : value.data, plan->value[number]);
     else
         snprintf(text, sizeof text, "%s: %s", name, value.failed ? "" : value.data);
-    buf_printf(out, "# %*s%-*s # %s; allowed: %s%s\n", 2 * depth, "", 26 - 2 * depth, text, info->help,
-               allowed.failed ? "" : allowed.data, info->only_arch == 1 + ARCH_SM100A ? " (sm_100a)" : "");
+    buf_printf(out, "# %*s%-*s # %s; allowed: %s\n", 2 * depth, "", 26 - 2 * depth, text, info->help,
+               allowed.failed ? "" : allowed.data);
     buf_free(&value);
     buf_free(&allowed);
 }
@@ -49,6 +49,8 @@ static void fields(const struct plan *plan, struct buf *out) {
         name = name ? name + 1 : key;
         if (config_choice_owner((enum field)f, &owner))
             continue; /* written with its owner */
+        if (config_fields[f].only_arch && config_fields[f].only_arch != 1 + (int)plan->arch)
+            continue;
         int depth = 0;
         for (const char *part = key; part < name; part = strchr(part, '.') + 1, depth++) {
             size_t end = (size_t)(strchr(part, '.') + 1 - key);
