@@ -123,8 +123,10 @@
 
 #ifndef CUDA_VERSION
 
-#define CU_MEMHOSTALLOC_PORTABLE  1
-#define CU_MEMHOSTALLOC_DEVICEMAP 2
+#define CU_MEMHOSTALLOC_PORTABLE     1
+#define CU_MEMHOSTALLOC_DEVICEMAP    2
+#define CU_MEMHOSTREGISTER_PORTABLE  1
+#define CU_MEMHOSTREGISTER_DEVICEMAP 2
 
 #define CUDA_API_ENUM(name, value) name = value,
 typedef enum CUresult { CUDA_API_RESULTS(CUDA_API_ENUM) } CUresult;
@@ -310,6 +312,8 @@ CUDA_API_OFFSETS(CUDA_API_ASSERT_OFFSET)
     X(cuMemFree, cuMemFree_v2, (CUdeviceptr pointer))                                                                  \
     X(cuMemHostAlloc, cuMemHostAlloc, (void **pointer, size_t bytes, unsigned int flags))                              \
     X(cuMemFreeHost, cuMemFreeHost, (void *pointer))                                                                   \
+    X(cuMemHostRegister, cuMemHostRegister_v2, (void *pointer, size_t bytes, unsigned int flags))                      \
+    X(cuMemHostUnregister, cuMemHostUnregister, (void *pointer))                                                       \
     X(cuMemHostGetDevicePointer, cuMemHostGetDevicePointer_v2, (CUdeviceptr * device, void *host, unsigned int flags)) \
     X(cuMemcpyHtoD, cuMemcpyHtoD_v2, (CUdeviceptr to, const void *from, size_t bytes))                                 \
     X(cuMemcpyDtoH, cuMemcpyDtoH_v2, (void *to, CUdeviceptr from, size_t bytes))                                       \

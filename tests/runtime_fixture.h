@@ -43,6 +43,7 @@ static int fixture_reset(void **state) {
     (void)state;
     shim->device_count = shim_defaults.device_count;
     shim->can_access = shim->native_atomics = 1;
+    shim->no_sharing = 0;
     for (int i = 0; i < SHIM_MAX_DEVICES; i++) {
         shim->device[i].sm_count = 132;
         shim->device[i].major = 9;
@@ -108,6 +109,8 @@ static inline void assert_nothing_alive(void) {
     assert_int_equal(shim->live_host, 0);
     assert_int_equal(shim->live_streams, 0);
     assert_int_equal(shim->live_modules, 0);
+    assert_int_equal(shim->live_handles, 0);
+    assert_int_equal(shim->live_mappings, 0);
     for (int i = 0; i < SHIM_MAX_DEVICES; i++) {
         assert_int_equal(shim->device[i].retained, 0);
     }

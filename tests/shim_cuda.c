@@ -2,8 +2,12 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static struct shim shim = {
     .device_count = 2,
@@ -108,6 +112,13 @@ CUresult cuDeviceGetName(char *name, int length, CUdevice device) {
     return CUDA_SUCCESS;
 }
 
+CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device) {
+    CALL(cuDeviceGetUuid);
+    memset(uuid, 0, sizeof(*uuid));
+    snprintf(uuid->bytes, sizeof(uuid->bytes), "shim-%d", device);
+    return CUDA_SUCCESS;
+}
+
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device) {
     CALL(cuDeviceGetAttribute);
     const struct shim_device *of = &shim.device[device];
@@ -115,6 +126,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = of->sm_count; break;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *value = of->major; break;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *value = of->minor; break;
+    case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED: *value = !shim.no_sharing; break;
     default: *value = 1; break;
     }
     return CUDA_SUCCESS;
@@ -378,6 +390,144 @@ CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUst
     return CUDA_SUCCESS;
 }
 
+/* Registered memory is the caller's own: nothing to do but to count. */
+CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags) {
+    CALL(cuMemHostRegister);
+    if (pointer == NULL || bytes == 0 || flags != (CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    count(&shim.live_host, 1);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemHostUnregister(void *pointer) {
+    CALL(cuMemHostUnregister);
+    count(&shim.live_host, -1);
+    return pointer == NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes) {
+    CALL(cuMemcpyHtoD);
+    memcpy((void *)(uintptr_t)to, from, bytes);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes) {
+    CALL(cuMemcpyDtoH);
+    memcpy(to, (const void *)(uintptr_t)from, bytes);
+    return CUDA_SUCCESS;
+}
+
+/* ---------------------------------------------------------------- memory between processes --------------------- */
+
+/* A handle is an anonymous file: what one process maps, another one sees. Sizes are checked as the driver checks them. */
+#define GRANULARITY ((size_t)2 << 20)
+
+static int file_of(CUmemGenericAllocationHandle handle) {
+    return (int)handle - 1; /* so that no handle is 0 */
+}
+
+CUresult cuMemGetAllocationGranularity(size_t *bytes, const CUmemAllocationProp *properties,
+                                       CUmemAllocationGranularity_flags which) {
+    CALL(cuMemGetAllocationGranularity);
+    (void)which;
+    *bytes = GRANULARITY;
+    return properties->type == CU_MEM_ALLOCATION_TYPE_PINNED ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes, const CUmemAllocationProp *properties,
+                     unsigned long long flags) {
+    CALL(cuMemCreate);
+    if (shim.no_sharing || flags != 0 || bytes == 0 || bytes % GRANULARITY != 0 ||
+        properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
+        return shim.no_sharing ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+    }
+    int file = memfd_create("shim", MFD_CLOEXEC);
+    char garbage[4096];
+    memset(garbage, 0xA5, sizeof(garbage));
+    if (file < 0 || ftruncate(file, (off_t)bytes) != 0 || write(file, garbage, sizeof(garbage)) < 0) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *handle = (CUmemGenericAllocationHandle)file + 1;
+    count(&shim.live_handles, 1);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
+    CALL(cuMemRelease);
+    count(&shim.live_handles, -1);
+    return close(file_of(handle)) == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuMemExportToShareableHandle(void *shareable, CUmemGenericAllocationHandle handle,
+                                      CUmemAllocationHandleType type, unsigned long long flags) {
+    CALL(cuMemExportToShareableHandle);
+    int file = dup(file_of(handle));
+    *(int *)shareable = file;
+    return file >= 0 && flags == 0 && type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ? CUDA_SUCCESS
+                                                                                       : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *shareable,
+                                        CUmemAllocationHandleType type) {
+    CALL(cuMemImportFromShareableHandle);
+    int file = dup((int)(intptr_t)shareable);
+    if (file < 0 || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *handle = (CUmemGenericAllocationHandle)file + 1;
+    count(&shim.live_handles, 1);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemAddressReserve(CUdeviceptr *pointer, size_t bytes, size_t alignment, CUdeviceptr address,
+                             unsigned long long flags) {
+    CALL(cuMemAddressReserve);
+    if (bytes == 0 || bytes % GRANULARITY != 0 || alignment != 0 || address != 0 || flags != 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    void *reserved = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    *pointer = (CUdeviceptr)(uintptr_t)reserved;
+    count(&shim.live_memory, 1);
+    return reserved == MAP_FAILED ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
+CUresult cuMemAddressFree(CUdeviceptr pointer, size_t bytes) {
+    CALL(cuMemAddressFree);
+    count(&shim.live_memory, -1);
+    return munmap((void *)(uintptr_t)pointer, bytes) == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuMemMap(CUdeviceptr pointer, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
+                  unsigned long long flags) {
+    CALL(cuMemMap);
+    struct stat about;
+    if (offset != 0 || flags != 0 || fstat(file_of(handle), &about) != 0 || (size_t)about.st_size != bytes) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    void *mapped = mmap((void *)(uintptr_t)pointer, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, file_of(handle), 0);
+    count(&shim.live_mappings, mapped != MAP_FAILED);
+    return mapped == MAP_FAILED ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
+CUresult cuMemUnmap(CUdeviceptr pointer, size_t bytes) {
+    CALL(cuMemUnmap);
+    void *mapped = mmap((void *)(uintptr_t)pointer, bytes, PROT_NONE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    count(&shim.live_mappings, -1);
+    return mapped == MAP_FAILED ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+CUresult cuMemSetAccess(CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc *access, size_t n) {
+    CALL(cuMemSetAccess);
+    if (n != 1 || access->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE ||
+        access->location.type != CU_MEM_LOCATION_TYPE_DEVICE || access->location.id >= shim.device_count) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    return mprotect((void *)(uintptr_t)pointer, bytes, PROT_READ | PROT_WRITE) == 0 ? CUDA_SUCCESS
+                                                                                    : CUDA_ERROR_INVALID_VALUE;
+}
+
 /* ---------------------------------------------------------------- streams ------------------------------------- */
 
 CUresult cuStreamCreate(CUstream *stream, unsigned int flags) {
@@ -402,6 +552,11 @@ CUresult cuStreamSynchronize(CUstream stream) {
     return stream != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+CUresult cuStreamQuery(CUstream stream) {
+    CALL(cuStreamQuery);
+    return stream != NULL ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 /* ---------------------------------------------------------------- what the library does not use ---------------- */
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
@@ -411,7 +566,6 @@ CUresult cuStreamSynchronize(CUstream stream) {
         CALL(symbol);                                                                                                  \
         return CUDA_ERROR_NOT_SUPPORTED;                                                                               \
     }
-UNSUPPORTED(cuDeviceGetUuid_v2, (CUuuid * uuid, CUdevice device))
 UNSUPPORTED(cuDeviceGetPCIBusId, (char *id, int length, CUdevice device))
 UNSUPPORTED(cuDeviceTotalMem_v2, (size_t * bytes, CUdevice device))
 UNSUPPORTED(cuCtxGetDevice, (CUdevice * device))
@@ -421,31 +575,12 @@ UNSUPPORTED(cuLaunchKernel, (CUfunction function, unsigned gx, unsigned gy, unsi
                              unsigned bz, unsigned shared, CUstream stream, void **parameters, void **extra))
 UNSUPPORTED(cuLaunchHostFunc, (CUstream stream, CUhostFn function, void *argument))
 UNSUPPORTED(cuMemGetInfo_v2, (size_t * free_bytes, size_t *total_bytes))
-UNSUPPORTED(cuMemcpyHtoD_v2, (CUdeviceptr to, const void *from, size_t bytes))
-UNSUPPORTED(cuMemcpyDtoH_v2, (void *to, CUdeviceptr from, size_t bytes))
 UNSUPPORTED(cuMemcpyDtoD_v2, (CUdeviceptr to, CUdeviceptr from, size_t bytes))
 UNSUPPORTED(cuMemcpyDtoHAsync_v2, (void *to, CUdeviceptr from, size_t bytes, CUstream stream))
 UNSUPPORTED(cuMemcpyDtoDAsync_v2, (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream))
 UNSUPPORTED(cuMemsetD8_v2, (CUdeviceptr to, unsigned char value, size_t bytes))
 UNSUPPORTED(cuMemsetD32_v2, (CUdeviceptr to, unsigned int value, size_t words))
 UNSUPPORTED(cuMemsetD32Async, (CUdeviceptr to, unsigned int value, size_t words, CUstream stream))
-UNSUPPORTED(cuMemCreate, (CUmemGenericAllocationHandle * handle, size_t bytes, const CUmemAllocationProp *properties,
-                          unsigned long long flags))
-UNSUPPORTED(cuMemRelease, (CUmemGenericAllocationHandle handle))
-UNSUPPORTED(cuMemAddressReserve,
-            (CUdeviceptr * pointer, size_t bytes, size_t alignment, CUdeviceptr address, unsigned long long flags))
-UNSUPPORTED(cuMemAddressFree, (CUdeviceptr pointer, size_t bytes))
-UNSUPPORTED(cuMemMap, (CUdeviceptr pointer, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
-                       unsigned long long flags))
-UNSUPPORTED(cuMemUnmap, (CUdeviceptr pointer, size_t bytes))
-UNSUPPORTED(cuMemSetAccess, (CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc *access, size_t n))
-UNSUPPORTED(cuMemGetAllocationGranularity,
-            (size_t * bytes, const CUmemAllocationProp *properties, CUmemAllocationGranularity_flags which))
-UNSUPPORTED(cuMemExportToShareableHandle, (void *shareable, CUmemGenericAllocationHandle handle,
-                                           CUmemAllocationHandleType type, unsigned long long flags))
-UNSUPPORTED(cuMemImportFromShareableHandle,
-            (CUmemGenericAllocationHandle * handle, void *shareable, CUmemAllocationHandleType type))
-UNSUPPORTED(cuStreamQuery, (CUstream stream))
 UNSUPPORTED(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned int flags))
 UNSUPPORTED(cuStreamIsCapturing, (CUstream stream, CUstreamCaptureStatus *status))
 UNSUPPORTED(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode))

@@ -34,6 +34,7 @@ struct shim {
     int device_count, version;
     struct shim_device device[SHIM_MAX_DEVICES];
     int can_access, native_atomics; /* between different devices */
+    int no_sharing;                 /* memory has no handle that another process could take */
 
     /* Failure on demand: call number `fail_at` (from 1, counted from the last shim_reset_calls) answers `fail_with`;
      * 0: none. `fail_name` (may be NULL) narrows the count to one function. */
@@ -44,6 +45,7 @@ struct shim {
 
     /* What is alive: zero again when everything was given back. */
     int live_memory, live_host, live_streams, live_modules;
+    int live_handles, live_mappings; /* of virtual memory */
     size_t live_bytes;
 
     int call_count; /* also beyond SHIM_MAX_CALLS */

@@ -627,6 +627,8 @@ UNSUPPORTED(cuMemcpyDtoD_v2);
 UNSUPPORTED(cuMemcpyDtoDAsync_v2);
 UNSUPPORTED(cuMemsetD32_v2);
 UNSUPPORTED(cuMemsetD32Async);
+UNSUPPORTED(cuMemHostRegister_v2);
+UNSUPPORTED(cuMemHostUnregister);
 UNSUPPORTED(cuMemCreate);
 UNSUPPORTED(cuMemRelease);
 UNSUPPORTED(cuMemAddressReserve);
