@@ -81,15 +81,17 @@ bench-jit: all $(BUILD)/bench/bench_jit ## measure cold, disk and memory look-up
 
 asan: ## run the tests under AddressSanitizer
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/asan CFLAGS="-O1 -g -fno-omit-frame-pointer -fsanitize=address" \
-	    CXXFLAGS="-O1 -g -fno-omit-frame-pointer -fsanitize=address" sanitized
+	    CXXFLAGS="-O1 -g -fno-omit-frame-pointer -fsanitize=address" UNFIT='%/test_emu%' sanitized
 ubsan: ## run the tests under UndefinedBehaviorSanitizer
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/ubsan CFLAGS="-O1 -g -fsanitize=undefined -fno-sanitize-recover=all" \
 	    CXXFLAGS="-O1 -g -fsanitize=undefined -fno-sanitize-recover=all" sanitized
 tsan: ## run the tests under ThreadSanitizer
 	@TSAN_OPTIONS=suppressions=$(CURDIR)/tests/tsan.supp $(MAKE) --no-print-directory BUILD=$(BUILD)/tsan \
-	    CFLAGS="-O1 -g -fsanitize=thread" CXXFLAGS="-O1 -g -fsanitize=thread" sanitized
+	    CFLAGS="-O1 -g -fsanitize=thread" CXXFLAGS="-O1 -g -fsanitize=thread" UNFIT='%/test_emu%' sanitized
+# Emulated threads switch stacks by hand, which neither AddressSanitizer nor ThreadSanitizer follows.
 sanitized: all $(TEST_BIN)
-	@BUILD=$(BUILD) tests/run.sh $(TEST_BIN)
+	@$(if $(UNFIT),echo 'left out: tests of the emulator')
+	@BUILD=$(BUILD) tests/run.sh $(filter-out $(UNFIT),$(TEST_BIN))
 
 fuzz: ## run the libFuzzer programs for FUZZ_SECONDS each
 	@tools/install_deps.sh build fuzz
@@ -163,7 +165,8 @@ $(BUILD)/grsgen: $(GRSGEN_OBJ) $(BUILD)/libgrs.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(STATIC_LIBS)
 $(BUILD)/grsrun: $(GRSRUN_OBJ) $(EMU_LIB) $(BUILD)/libgrs.a
 	$(if $(EMU_LIB),$(CXX) -static-libstdc++ -static-libgcc $(CXXFLAGS),$(CC) $(CFLAGS)) $(LDFLAGS) -o $@ $^ $(STATIC_LIBS)
-$(BUILD)/tests/test_emu%: $(BUILD)/tests/test_emu%.o $(EMU_LIB) $(BUILD)/libgrs.a
+$(BUILD)/tests/test_emu%: $(BUILD)/tests/test_emu%.o $(BUILD)/tools/grsrun_trial.o $(BUILD)/tools/grsrun_values.o \
+    $(EMU_LIB) $(BUILD)/libgrs.a
 	$(CXX) $(CXXFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(STATIC_LIBS)
 $(BUILD)/tests/test_grsrun%: $(BUILD)/tests/test_grsrun%.o $(filter-out %/grsrun.o,$(GRSRUN_OBJ)) $(EMU_LIB) $(BUILD)/libgrs.a
 	$(CXX) $(CXXFLAGS) $(LDFLAGS) -o $@ $^ -lcmocka $(STATIC_LIBS)

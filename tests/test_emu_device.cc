@@ -1,6 +1,7 @@
 // The emulator, instruction by instruction: small kernels (tests/emu_kernels.cuh) are compiled for emulated threads and run under
 // every schedule; what they leave in memory, or what the emulator says of them, is compared with what the instruction's
 // definition asks for.
+#include <algorithm>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -98,7 +99,7 @@ void run_as(const setting &s, emu_schedule schedule, const std::vector<char> &ou
     for (size_t i = 0; i < a->bytes / 2; ++i)
         reinterpret_cast<uint16_t *>(a->base)[i] = element(i);
     memset(d->base, 0x55, d->bytes);
-    memcpy(outbox->base, outbox_content.data(), outbox_content.size());
+    std::copy(outbox_content.begin(), outbox_content.end(), reinterpret_cast<char *>(outbox->base));
     for (size_t i = 0; i < outbox_content.size(); i += emu::granule_bytes)
         outbox->marks.at(i)->write = emu::epoch::host();
 
