@@ -42,6 +42,7 @@ TEST_BIN     := $(addprefix $(BUILD)/,$(basename $(call sources,tests/test_*.c t
 TEST_SCRIPTS := $(wildcard tests/test_*.sh tests/test_*.py)
 GPU_BIN      := $(addprefix $(BUILD)/,$(basename $(call sources,tests/gpu/test_*.c)))
 GPU_SCRIPTS  := $(wildcard tests/gpu/test_*.sh)
+EXAMPLES     := $(addprefix $(BUILD)/,$(basename $(wildcard examples/*.c)))
 FUZZ_BIN     := $(addprefix $(BUILD)/,$(basename $(call sources,tests/fuzz_*.c)))
 
 .DELETE_ON_ERROR:
@@ -67,7 +68,7 @@ check: ## run every test that needs no GPU
 check-built: all $(TEST_BIN)
 	@BUILD=$(BUILD) tests/run.sh $(TEST_BIN) $(TEST_SCRIPTS)
 
-check-gpu: all $(GPU_BIN) ## run the tests that need a GPU; fails when there is none
+check-gpu: all $(GPU_BIN) $(EXAMPLES) ## run the tests that need a GPU; fails when there is none
 	@BUILD=$(BUILD) tests/run.sh --no-skip $(GPU_BIN) $(GPU_SCRIPTS)
 
 check-model: ## explore the protocol models exhaustively
@@ -179,6 +180,10 @@ $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/libgrs.a
 # No cmocka: these run on machines that have a GPU and nothing installed.
 $(BUILD)/tests/gpu/%: $(BUILD)/tests/gpu/%.o $(BUILD)/libgrs.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(STATIC_LIBS)
+# With a CUDA runtime of their own, over the driver: the machine with the GPU need not have one.
+$(BUILD)/examples/%: examples/%.c tests/shim_cudart.c $(BUILD)/libgrs.a
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -D_GNU_SOURCE $(WARN) $(INCLUDES) -Itests/standin $(CFLAGS) $(LDFLAGS) -o $@ $^ $(STATIC_LIBS)
 
 # Libraries that stand in for NVIDIA's in tests: tests/shim_cuda.c becomes $(BUILD)/tests/shim/libcuda.so.
 SHIMS := $(patsubst tests/shim_%.c,$(BUILD)/tests/shim/lib%.so,$(wildcard tests/shim_*.c))
