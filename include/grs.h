@@ -63,7 +63,7 @@ const char *grs_status_name(grs_status status); /* static text, "GRS_OK" … */
 GRS_API
 const char *grs_version(void); /* "0.1.0 (commit abcdef0, dirty)" */
 
-/* The calling thread's last error of grs_jit_get; never NULL, valid until the thread's next failing call. */
+/* The calling thread's last error of grs_jit_get or grs_ctx_get; never NULL, valid until the thread's next failing call. */
 GRS_API
 const grs_error *grs_last_error(void);
 
@@ -164,6 +164,7 @@ typedef struct grs_comm_options {
     size_t size;
     double deadline_seconds; /* of every wait inside a kernel; 0: $GRS_DEADLINE, else 30; negative: none      */
     int sms;                 /* SMs a rank may use; 0: the context's, else its share of the device            */
+    double setup_seconds;    /* for the others to come to a collective call; 0: $GRS_SETUP_DEADLINE, else 120 */
 } grs_comm_options;
 
 /* All ranks of a group in this process: rank i on devices[i] (ordinals; NULL: ranks dealt in blocks over the visible
@@ -173,10 +174,37 @@ GRS_API
 grs_status grs_comm_create_local(grs_ctx *ctx, int tp, const int *devices, const grs_comm_options *options,
                                  grs_comm **comms, grs_error *err);
 
+/* How ranks in several processes find one another: what MPI, a TCP store or any launcher can do. Each call is collective
+ * and returns 0 when it went well. Used by grs_comm_create alone, from the calling thread. */
+typedef struct grs_bootstrap {
+    size_t size;
+    void *arg;
+    /* `bytes` from every rank, in the order of ranks, into `all` (size * bytes). */
+    int (*all_gather)(void *arg, const void *mine, size_t bytes, void *all);
+    /* May be NULL. The last call of a creation that went well: what carried the others may be closed after it. */
+    int (*barrier)(void *arg);
+    /* May be NULL. This rank has given up; others may still wait in a call above. */
+    void (*abort)(void *arg, const char *why);
+} grs_bootstrap;
+
+/* One rank of `size` in this process, on GPU `device`; the others in other processes of the same host and user (or other
+ * threads of this one). Collective. Everything about processes, containers and errors: docs/processes.md.
+ *   Memory of all ranks is shared by file descriptors sent over Unix sockets: GRS_ERR_PEER says what the platform refuses.
+ *   When one rank fails, every rank returns its error, naming it. A rank that does not come within `setup_seconds` gives
+ *   GRS_ERR_TIMEOUT, naming it. `bootstrap` is copied and not used after the call; what it returns other than 0 gives
+ *   GRS_ERR_PEER. Two processes on one GPU take turns (or need MPS): right, and slow.
+ * Launch with grs_launch; the caller destroys its one handle, whenever the others do. */
+GRS_API
+grs_status grs_comm_create(grs_ctx *ctx, int rank, int size, int device, const grs_bootstrap *bootstrap,
+                           const grs_comm_options *options, grs_comm **out, grs_error *err);
+
 /* Collective: every rank calls it with the same arguments and no launch in flight. Loads the module, agrees on the
  * kernel and reserves memory for launches with M <= max_M (beyond the kernel's class: its largest). May be called for
  * several kernels; memory only grows, and what a larger request replaces stays until the end, since captured graphs may
- * point to it: prepare the largest first. For a local group, one call on any rank does it for all. */
+ * point to it: prepare the largest first. For a local group, one call on any rank does it for all.
+ * Ranks in several processes: what kernel, class, version and max_M each has is compared. Ranks that differ, or of which
+ * one failed, all get the same error, naming who, and nothing is prepared anywhere. A rank that could not get its kernel
+ * calls with NULL, and tells the others why with the thread's grs_last_error(). */
 GRS_API
 grs_status grs_comm_prepare(grs_comm *comm, const grs_kernel *kernel, int64_t max_M, grs_error *err);
 
@@ -188,10 +216,11 @@ GRS_API
 int grs_comm_device(const grs_comm *comm);
 
 /* What went wrong, asynchronously and without synchronising: GRS_OK, or GRS_ERR_TIMEOUT with the wait record as text
- * (rank, role, CTA, owner, tile, epoch, word seen; a line a rank, this one's first), or GRS_ERR_STATE after an abort. */
+ * (rank, role, CTA, owner, tile, epoch, word seen; a line a rank, this one's first), or GRS_ERR_STATE after an abort, or
+ * GRS_ERR_PEER when another rank's process has ended without destroying its communicator (kernels in flight are aborted). */
 GRS_API
 grs_status grs_comm_check(grs_comm *comm, grs_error *err);
-/* Raises the abort words: kernels in flight leave on every rank of a local group; later launches are refused. */
+/* Raises the abort words: kernels in flight leave on every rank, in whichever process; later launches are refused. */
 GRS_API
 grs_status grs_comm_abort(grs_comm *comm, grs_error *err);
 /* Waits for the device of this rank (and so for launches whose other ranks have been launched). For a local group, destroy

@@ -129,6 +129,9 @@ static grs_status open_group(struct group *group, const int *devices, const grs_
     for (int i = 0; i < group->device_count && status == GRS_OK; i++) {
         group->devices[i].sharers = group->devices[i].rank_count;
         status = group_ask_device(group, &group->devices[i], err);
+        if (status == GRS_OK) {
+            status = group_share_device(group, &group->devices[i], err);
+        }
     }
     for (int i = 0; i < group->device_count && status == GRS_OK; i++) {
         status = group_open_device(group, &group->devices[i], err);

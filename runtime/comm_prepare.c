@@ -5,6 +5,7 @@
 
 #include "common/error.h"
 #include "runtime/group.h"
+#include "runtime/peers.h"
 
 static grs_status wrong_process(const struct group *group, grs_error *err) {
     if (group->fork_count != driver_fork_count()) {
@@ -15,7 +16,7 @@ static grs_status wrong_process(const struct group *group, grs_error *err) {
 
 /* ---------------------------------------------------------------- prepare --------------------------------------- */
 
-static grs_status check_request(const struct group *group, const grs_kernel *kernel, int64_t max_M, grs_error *err) {
+grs_status group_check_request(const struct group *group, const grs_kernel *kernel, int64_t max_M, grs_error *err) {
     const struct plan_shape *shape = &kernel->plan.shape;
     if (shape->tp != group->tp) {
         return error_set(err, GRS_ERR_ARGUMENT, "%s is for tp %d, the communicator has %d ranks", kernel->plan.name,
@@ -42,8 +43,7 @@ static grs_status check_request(const struct group *group, const grs_kernel *ker
 }
 
 /* The kernel on every device of the group. */
-static grs_status load_kernel(struct group *group, const grs_kernel *kernel, struct group_kernel **out,
-                              grs_error *err) {
+grs_status group_load_kernel(struct group *group, const grs_kernel *kernel, struct group_kernel **out, grs_error *err) {
     grs_status status = GRS_OK;
     struct group_kernel *loaded = calloc(1, sizeof(*loaded));
     *out = NULL;
@@ -97,7 +97,7 @@ static grs_status prepare(struct group *group, const grs_kernel *kernel, int64_t
     if (known != NULL && max_M <= known->max_m) {
         return GRS_OK;
     }
-    if (known == NULL && (status = load_kernel(group, kernel, &loaded, err)) != GRS_OK) {
+    if (known == NULL && (status = group_load_kernel(group, kernel, &loaded, err)) != GRS_OK) {
         return status;
     }
     status = reserve(group, loaded, max_M, err);
@@ -118,12 +118,18 @@ static grs_status prepare(struct group *group, const grs_kernel *kernel, int64_t
 }
 
 grs_status grs_comm_prepare(grs_comm *comm, const grs_kernel *kernel, int64_t max_M, grs_error *err) {
-    if (comm == NULL || kernel == NULL) {
+    if (comm == NULL || (kernel == NULL && comm->group->peers == NULL)) {
         return error_set(err, GRS_ERR_ARGUMENT, "grs_comm_prepare: %s is NULL", comm == NULL ? "comm" : "kernel");
     }
     struct group *group = comm->group;
     grs_status status = wrong_process(group, err);
-    if (status != GRS_OK || (status = check_request(group, kernel, max_M, err)) != GRS_OK ||
+    if (status == GRS_OK && group->peers != NULL) {
+        pthread_mutex_lock(&group->lock);
+        status = peers_prepare(comm, kernel, max_M, err);
+        pthread_mutex_unlock(&group->lock);
+        return status;
+    }
+    if (status != GRS_OK || (status = group_check_request(group, kernel, max_M, err)) != GRS_OK ||
         (status = group_check(comm, err)) != GRS_OK) {
         return status;
     }
@@ -154,7 +160,15 @@ grs_status grs_comm_check(grs_comm *comm, grs_error *err) {
     if (comm == NULL) {
         return error_set(err, GRS_ERR_ARGUMENT, "grs_comm_check: comm is NULL");
     }
-    return group_check(comm, err);
+    grs_status status = group_check(comm, err);
+    if (comm->group->peers == NULL || status == GRS_ERR_TIMEOUT) {
+        return status;
+    }
+    grs_error lost; /* says more than that there was an abort */
+    if (peers_check(comm, &lost) == GRS_OK) {
+        return status;
+    }
+    return error_set(err, lost.status, "%s", lost.text);
 }
 
 grs_status grs_comm_abort(grs_comm *comm, grs_error *err) {

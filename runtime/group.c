@@ -47,6 +47,9 @@ void group_free_kernel(struct group *group, struct group_kernel *kernel) {
 static void add_record(const struct grs_comm *comm, struct buf *text) {
     const grs_wait_record *record = &comm->group->host->rank[comm->rank].record;
     struct fault_launch launch = {0};
+    if (comm->latest_kernel == NULL && comm->group->peers != NULL) { /* all ranks launch the same */
+        comm = &comm->group->ranks[comm->group->devices[0].ranks[0]];
+    }
     if (comm->latest_kernel != NULL) {
         launch = (struct fault_launch){&comm->latest_kernel->kernel->plan, comm->latest_m, comm->latest_kernel->wave};
     }
@@ -83,11 +86,15 @@ grs_status group_check(const struct grs_comm *comm, grs_error *err) {
     if (atomic_load_explicit(&group->aborted, memory_order_relaxed)) {
         return error_set(err, GRS_ERR_STATE, "rank %d: the communicator was aborted", comm->rank);
     }
+    uint32_t by = group->peers == NULL ? 0 : atomic_load_explicit(&group->host->aborted_by, memory_order_relaxed);
+    if (by != 0) {
+        return error_set(err, GRS_ERR_STATE, "rank %d: the communicator was aborted by rank %u", comm->rank, by - 1);
+    }
     return GRS_OK;
 }
 
 static grs_status raise_abort(struct group *group, struct grs_comm *comm, grs_error *err) {
-    const struct group_device *device = comm->device;
+    const struct group_device *device = group_device_of(group, comm);
     CUdeviceptr word = comm->symm.pointer[SYMM_CONTROL] + offsetof(grs_control, abort);
     grs_status status = group_enter(group, device, err);
     if (status != GRS_OK) {
@@ -106,6 +113,10 @@ static grs_status raise_abort(struct group *group, struct grs_comm *comm, grs_er
 grs_status group_abort(struct group *group, grs_error *err) {
     grs_status status = GRS_OK;
     atomic_store_explicit(&group->aborted, true, memory_order_relaxed);
+    if (group->peers != NULL) {
+        uint32_t nobody = 0;
+        atomic_compare_exchange_strong(&group->host->aborted_by, &nobody, (uint32_t)group->devices[0].ranks[0] + 1);
+    }
     for (int rank = 0; rank < group->tp; rank++) {
         grs_status one = raise_abort(group, &group->ranks[rank], status == GRS_OK ? err : NULL);
         status = status == GRS_OK ? one : status;

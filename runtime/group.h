@@ -1,4 +1,5 @@
-/* The ranks of a group that live in this process, and what they share. grs_comm points into it. */
+/* The ranks of a group and what they share. grs_comm points into it. Either all ranks live in this process, or one does and
+ * the others are known by what `peers` knows of them and by their memory. */
 #ifndef GRS_RUNTIME_GROUP_H
 #define GRS_RUNTIME_GROUP_H
 
@@ -24,7 +25,8 @@ struct group_device {
     CUstream stream;   /* private, non-blocking: zeroing and aborts, never a kernel */
     int sm_count, sms; /* of the GPU; what one of its ranks may use */
     int major, minor;
-    int rank_count;
+    int sharers;                     /* ranks on this GPU, in whichever process */
+    int rank_count;                  /* of them in this one */
     int ranks[GRS_MAX_SHARED_RANKS]; /* ascending */
     char name[96];
 };
@@ -38,20 +40,22 @@ struct group_kernel {
     struct group_kernel *next;
 };
 
-/* Pinned host memory that all GPUs see; a line a record, so that polls do not disturb a neighbour's. */
+/* Pinned host memory that all GPUs see, and all processes with ranks of the group; a line a record, so that polls do not
+ * disturb a neighbour's. */
 struct group_record {
     _Alignas(128) grs_wait_record record;
 };
 struct group_host {
-    _Alignas(128) uint32_t one; /* source of the copy that raises an abort word */
+    _Alignas(128) uint32_t one;  /* source of the copy that raises an abort word */
+    _Atomic uint32_t aborted_by; /* by whom launches were ended, of several processes: rank + 1; 0: nobody */
     struct group_record rank[];
 };
 
 struct grs_comm {
     struct group *group;
     int rank;
-    struct group_device *device;
-    bool open; /* not yet destroyed */
+    struct group_device *device; /* NULL: a rank of another process */
+    bool open;                   /* not yet destroyed */
     struct symm symm;
     CUdeviceptr record; /* device's view of host->rank[rank] */
     struct tensormap_cache maps;
@@ -67,18 +71,44 @@ struct group {
     int tp, device_count, open_count;
     struct group_device *devices;
     struct grs_comm *ranks;
+    struct peers *peers; /* the other processes; NULL: there are none */
     struct group_host *host;
     double deadline_seconds; /* 0: none */
     uint64_t deadline_ns, stall;
     uint64_t pace_ps_per_kib; /* of the link model, where kernels have it compiled in; 0: no pace */
     int sms;                  /* asked for; 0: the share of the GPU */
     atomic_bool aborted;      /* by grs_comm_abort or after a failed launch */
+    atomic_bool lost;         /* another process has ended, and kernels were aborted for it */
     pthread_mutex_t lock;     /* of prepare and destroy */
     struct group_kernel *kernels;
 };
 
 /* The rate of the modelled link that each rank has to itself, GB/s; 0: none. For kernels with the model compiled in. */
 void group_set_pace(struct group *group, double gbps);
+
+/* Steps of making a group, whether in one process or in several. A group whose making failed is given to group_free. */
+grs_status group_make(grs_ctx *ctx, const struct driver *drv, int tp, struct group **out, grs_error *err);
+grs_status group_read_options(struct group *group, const grs_comm_options *given, grs_error *err);
+grs_status group_ask_device(struct group *group, struct group_device *device, grs_error *err);
+/* What one of the `sharers` may use of it. */
+grs_status group_share_device(const struct group *group, struct group_device *device, grs_error *err);
+grs_status group_open_device(struct group *group, struct group_device *device, grs_error *err);
+grs_status group_check_pair(const struct group *group, const struct group_device *from, const struct group_device *to,
+                            grs_error *err);
+/* The GPU's view of a rank's record, and where every rank's control words are. The context is current. */
+grs_status group_map_record(const struct group *group, struct grs_comm *comm, grs_error *err);
+grs_status group_write_everyone(struct group *group, struct grs_comm *comm, grs_error *err);
+/* Gives everything back. NULL is fine. */
+void group_free(struct group *group);
+
+/* The steps of grs_comm_prepare that touch no memory. */
+grs_status group_check_request(const struct group *group, const grs_kernel *kernel, int64_t max_M, grs_error *err);
+grs_status group_load_kernel(struct group *group, const grs_kernel *kernel, struct group_kernel **out, grs_error *err);
+
+/* The device through which this process reaches a rank's memory. */
+static inline struct group_device *group_device_of(const struct group *group, const struct grs_comm *comm) {
+    return comm->device != NULL ? comm->device : group->devices;
+}
 
 /* Makes a device's context current, and the old one again. A failure is an error of the driver. */
 grs_status group_enter(const struct group *group, const struct group_device *device, grs_error *err);
@@ -96,7 +126,7 @@ void group_free_kernel(struct group *group, struct group_kernel *kernel);
 /* GRS_OK while launches are allowed. After a wait record or an abort: GRS_ERR_TIMEOUT or GRS_ERR_STATE with the story. */
 grs_status group_check(const struct grs_comm *comm, grs_error *err);
 
-/* Raises the abort word of every rank of this process and refuses later launches. Works beside spinning kernels: the copy
+/* Raises the abort word of every rank and refuses later launches, in every process. Works beside spinning kernels: the copy
  * engine writes the word. */
 grs_status group_abort(struct group *group, grs_error *err);
 

@@ -219,7 +219,15 @@ grs_status grs_ctx_get(grs_ctx *ctx, int64_t M, int64_t N, int64_t K, int tp, co
         return error_set(err, GRS_ERR_ARGUMENT, "grs_ctx_get: ctx is NULL");
     }
     *out = find(ctx, M, N, K, tp);
-    return *out != NULL ? GRS_OK : get_slowly(ctx, M, N, K, tp, out, err == NULL ? &own : err);
+    if (*out != NULL) {
+        return GRS_OK;
+    }
+    err = err == NULL ? &own : err;
+    grs_status status = get_slowly(ctx, M, N, K, tp, out, err);
+    if (status != GRS_OK) {
+        *context_last_error() = *err;
+    }
+    return status;
 }
 
 const grs_kernel *grs_jit_get(int64_t M, int64_t N, int64_t K, int tp) {

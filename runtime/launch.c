@@ -237,6 +237,10 @@ static grs_status check_local(grs_comm *const *comms, const grs_kernel *kernel, 
                                        : (comms[0] == NULL ? "comms[0]" : (kernel == NULL ? "kernel" : "operands")));
     }
     group = comms[0]->group;
+    if (group->peers != NULL) {
+        return error_set(err, GRS_ERR_ARGUMENT,
+                         "grs_launch_local: the ranks of this group are in several processes; each calls grs_launch");
+    }
     for (int rank = 0; rank < group->tp; rank++) {
         if (comms[rank] != &group->ranks[rank]) {
             return error_set(

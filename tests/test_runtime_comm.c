@@ -184,7 +184,7 @@ static void test_newer_options(void **state) {
     destroy_all(comms, 2);
     options.unknown = 1;
     assert_int_equal(grs_comm_create_local(ctx, 2, NULL, &options.known, comms, &err), GRS_ERR_UNSUPPORTED);
-    assert_non_null(strstr(err.text, "grs_comm_options sets a member at byte 24 that this version"));
+    assert_non_null(strstr(err.text, "grs_comm_options sets a member at byte 32 that this version"));
 }
 
 static void test_deadlines(void **state) {
