@@ -13,7 +13,7 @@ install_it() { make -s --no-print-directory BUILD="$BUILD" DESTDIR="$stage" PREF
 everything_is_there() {
     local file
     for file in bin/grsgen bin/grsrun include/grs.h lib/libgrs.a lib/libgrs.so lib/libgrs.so.0 lib/libgrs.so.0.1.0 \
-        lib/pkgconfig/grs.pc share/grs/config.schema.json share/grs/configs/h200.yaml share/doc/grs/config.md \
+        lib/pkgconfig/grs.pc share/grs/config.schema.json share/grs/configs/h200.yaml share/doc/grs/config.md share/doc/grs/examples/one_process.c \
         share/bash-completion/completions/grsgen share/zsh/site-functions/_grs share/fish/vendor_completions.d/grsgen.fish \
         share/man/man1/grsgen.1 share/man/man1/grsrun.1 share/man/man3/libgrs.3; do
         [[ -s $there/$file ]] || { echo "$file is missing or empty"; return 1; }

@@ -50,8 +50,9 @@ place 644 tools/completions/_grs share/zsh/site-functions _grs
 place 644 tools/completions/grs.fish share/fish/vendor_completions.d grsgen.fish
 place 644 tools/completions/grs.fish share/fish/vendor_completions.d grsrun.fish
 for file in README.md CHANGELOG.md LICENSE docs/*.md; do place 644 "$file" share/doc/grs; done
+for file in examples/*; do place 644 "$file" share/doc/grs/examples; done
 if [[ $action == uninstall ]]; then
-    for folder in share/grs/configs share/grs share/doc/grs; do
+    for folder in share/grs/configs share/grs share/doc/grs/examples share/doc/grs; do
         rmdir "$root/$folder" 2>/dev/null || true
     done
 fi
