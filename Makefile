@@ -178,6 +178,8 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libgrs.a
 $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BUILD)/libgrs.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(STATIC_LIBS)
 # No cmocka: these run on machines that have a GPU and nothing installed.
+$(BUILD)/tests/gpu/test_endurance: $(BUILD)/tests/gpu/test_endurance.o $(filter-out %/grsrun.o,$(GRSRUN_OBJ)) $(EMU_LIB) $(BUILD)/libgrs.a
+	$(CXX) -static-libstdc++ -static-libgcc $(CXXFLAGS) $(LDFLAGS) -o $@ $^ $(STATIC_LIBS)
 $(BUILD)/tests/gpu/%: $(BUILD)/tests/gpu/%.o $(BUILD)/libgrs.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(STATIC_LIBS)
 # With a CUDA runtime of their own, over the driver: the machine with the GPU need not have one.

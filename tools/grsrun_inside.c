@@ -115,15 +115,17 @@ static int grid_of(const struct team *team, int rank, const grs_kernel *kernel, 
 
 static void add_rank(struct areas *areas, const struct team *team, int rank, const grs_kernel *kernel, int64_t m) {
     const struct symm *symm = &team->comms[rank]->symm;
-    struct symm_sizes used;
-    symm_sizes_of(&kernel->plan, m, grid_of(team, rank, kernel, m), &used);
+    struct symm_sizes used = {{0}};
+    if (kernel) {
+        symm_sizes_of(&kernel->plan, m, grid_of(team, rank, kernel, m), &used);
+    }
     for (int purpose = 0; purpose < SYMM_PURPOSES; purpose++) {
         struct area where = {.rank = rank, .purpose = (enum symm_purpose)purpose, .bytes = symm->sizes.bytes[purpose]};
         CUdeviceptr block = symm->pointer[purpose];
         if (block && purpose == SYMM_CONTROL) {
             add_control(areas, where, block, team);
         } else if (block && (purpose == SYMM_SLOTS || purpose == SYMM_OUTBOX)) {
-            where.at = (int64_t)used.bytes[purpose];
+            where.at = (int64_t)(kernel ? used.bytes[purpose] : where.bytes);
             add(areas, where, block, (int64_t)where.bytes, bytes_of(POISON));
         } else if (block) { /* mask and counters */
             add(areas, where, block, (int64_t)where.bytes, 0);

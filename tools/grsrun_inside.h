@@ -14,7 +14,8 @@ grs_status inside_poison(struct team *team, grs_error *err);
 
 /* After a launch with M rows, the latest of this team: every mask and counter is zero again, slots and outboxes behind what
  * this M uses hold the poison, control words say so many launches and nothing else, and (with guard zones) nothing around
- * any of these blocks has changed. GRS_ERR_STATE names what has. No launch may be in flight. */
+ * any of these blocks has changed. `kernel` NULL: launches of several kinds went before, and slots and outboxes may hold
+ * anything. GRS_ERR_STATE names what is wrong. No launch may be in flight. */
 grs_status inside_check(struct team *team, const grs_kernel *kernel, int64_t m, grs_error *err);
 
 #endif
