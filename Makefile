@@ -82,17 +82,15 @@ bench-jit: all $(BUILD)/bench/bench_jit ## measure cold, disk and memory look-up
 
 asan: ## run the tests under AddressSanitizer
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/asan CFLAGS="-O1 -g -fno-omit-frame-pointer -fsanitize=address" \
-	    CXXFLAGS="-O1 -g -fno-omit-frame-pointer -fsanitize=address" UNFIT='%/test_emu%' sanitized
+	    CXXFLAGS="-O1 -g -fno-omit-frame-pointer -fsanitize=address" sanitized
 ubsan: ## run the tests under UndefinedBehaviorSanitizer
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/ubsan CFLAGS="-O1 -g -fsanitize=undefined -fno-sanitize-recover=all" \
 	    CXXFLAGS="-O1 -g -fsanitize=undefined -fno-sanitize-recover=all" sanitized
 tsan: ## run the tests under ThreadSanitizer
 	@TSAN_OPTIONS=suppressions=$(CURDIR)/tests/tsan.supp $(MAKE) --no-print-directory BUILD=$(BUILD)/tsan \
-	    CFLAGS="-O1 -g -fsanitize=thread" CXXFLAGS="-O1 -g -fsanitize=thread" UNFIT='%/test_emu%' sanitized
-# Emulated threads switch stacks by hand, which neither AddressSanitizer nor ThreadSanitizer follows.
+	    CFLAGS="-O1 -g -fsanitize=thread" CXXFLAGS="-O1 -g -fsanitize=thread" sanitized
 sanitized: all $(TEST_BIN)
-	@$(if $(UNFIT),echo 'left out: tests of the emulator')
-	@BUILD=$(BUILD) tests/run.sh $(filter-out $(UNFIT),$(TEST_BIN))
+	@BUILD=$(BUILD) tests/run.sh $(TEST_BIN)
 
 fuzz: ## run the libFuzzer programs for FUZZ_SECONDS each
 	@tools/install_deps.sh build fuzz

@@ -29,7 +29,7 @@ constexpr uint32_t tile_rows = 64, depth = 16, max_columns = 256;
 // Eight columns at a time, k in order: the sum is the same on every machine, since products of two BF16 are exact in FP32.
 typedef float eight __attribute__((vector_size(32)));
 
-#if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
+#if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 __attribute__((target_clones("avx2", "default")))
 #endif
 void multiply_add(const float *a, const float *b, uint32_t rows, uint32_t n, float *sum) {
