@@ -225,6 +225,9 @@ struct CUgraph_st {
 struct CUstream_st {
     struct CUgraph_st *capturing;
 };
+static struct CUgraph_st *captured_by(CUstream stream) { /* NULL: the default stream, which captures nothing */
+    return stream ? stream->capturing : NULL;
+}
 FUNCTION(cuStreamCreate, (CUstream * stream, unsigned int flags)) {
     *stream = calloc(1, sizeof(**stream));
     return *stream ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
@@ -234,13 +237,13 @@ FUNCTION(cuStreamDestroy_v2, (CUstream stream)) {
     return CUDA_SUCCESS;
 }
 FUNCTION(cuStreamSynchronize, (CUstream stream)) {
-    return stream->capturing ? CUDA_ERROR_NOT_PERMITTED : CUDA_SUCCESS;
+    return captured_by(stream) ? CUDA_ERROR_NOT_PERMITTED : CUDA_SUCCESS;
 }
 FUNCTION(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned int flags)) {
     return CUDA_SUCCESS;
 }
 FUNCTION(cuStreamIsCapturing, (CUstream stream, CUstreamCaptureStatus *status)) {
-    *status = stream && stream->capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+    *status = captured_by(stream) ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
     return CUDA_SUCCESS;
 }
 FUNCTION(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode)) {
@@ -584,14 +587,14 @@ FUNCTION(cuOccupancyMaxActiveClusters, (int *clusters, CUfunction function, cons
 FUNCTION(cuLaunchKernel, (CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                           unsigned bz, unsigned shared, CUstream stream, void **parameters, void **extra)) {
     log_launch(function->name);
-    if (!stack[depth - 1] || stream->capturing) {
+    if (!stack[depth - 1] || captured_by(stream)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     function->run(parameters);
     return CUDA_SUCCESS;
 }
 FUNCTION(cuLaunchKernelEx, (const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra)) {
-    struct CUgraph_st *graph = config->hStream->capturing;
+    struct CUgraph_st *graph = captured_by(config->hStream);
     if (graph && graph->count < MAX_NODES) {
         graph->nodes[graph->count].function = function;
         memcpy(&graph->nodes[graph->count++].args, parameters[0], sizeof(grs_args));

@@ -87,11 +87,13 @@ static inline double seconds(void) {
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-static inline int open_files(void) {
+/* Of a directory: /proc/self/fd has one a file that is open. */
+static inline int entries(const char *path) {
     int count = 0;
-    DIR *directory = opendir("/proc/self/fd");
-    while (directory != NULL && readdir(directory) != NULL) {
-        count++;
+    DIR *directory = opendir(path);
+    const struct dirent *entry;
+    while (directory != NULL && (entry = readdir(directory)) != NULL) {
+        count += entry->d_name[0] != '.';
     }
     if (directory != NULL) {
         closedir(directory);
