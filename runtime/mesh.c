@@ -181,6 +181,11 @@ static void take_files(struct msghdr *message, int *out) {
     }
 }
 
+/* A reset is told once, before what was sent earlier can be read: the other end closed without reading all. */
+static bool is_passing(int error) {
+    return error == EINTR || error == ECONNRESET;
+}
+
 enum arrival { ARRIVED, NOTHING_YET, ENDED, GARBAGE };
 
 static enum arrival receive_message(int file, struct message *out) {
@@ -194,7 +199,7 @@ static enum arrival receive_message(int file, struct message *out) {
     }
     do {
         got = recvmsg(file, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    } while (got < 0 && errno == EINTR);
+    } while (got < 0 && is_passing(errno));
     if (got < 0) {
         return errno == EAGAIN || errno == EWOULDBLOCK ? NOTHING_YET : ENDED;
     }
@@ -493,8 +498,11 @@ int mesh_find_lost(const struct mesh *mesh) {
         if (mesh->file[rank] < 0 || mesh->left[rank]) {
             continue;
         }
-        ssize_t got = recv(mesh->file[rank], &header, sizeof(header), MSG_PEEK | MSG_DONTWAIT);
-        if (got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) {
+        ssize_t got;
+        do {
+            got = recv(mesh->file[rank], &header, sizeof(header), MSG_PEEK | MSG_DONTWAIT);
+        } while (got < 0 && is_passing(errno));
+        if (got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK)) {
             return rank;
         }
     }

@@ -269,9 +269,12 @@ static grs_status open_group(struct group *group, int rank, int ordinal, const g
     deadline = deadline_in(group->peers->setup_seconds);
     grs_status reach = group_share_device(group, own->device, &own_error);
     reach = reach == GRS_OK ? check_reach(group, hellos, &own_error) : reach;
+    bool entered = reach == GRS_OK && (reach = group_enter(group, own->device, &own_error)) == GRS_OK;
     status = peers_agree(group, "the making of the communicator", reach, &own_error, NULL, &deadline, err);
-    if (status == GRS_OK && (status = group_enter(group, own->device, err)) == GRS_OK) {
+    if (status == GRS_OK) {
         status = share(group, own, &deadline, err);
+    }
+    if (entered) {
         group_leave(group);
     }
     return status;

@@ -211,15 +211,15 @@ grs_status peers_prepare(struct grs_comm *comm, const grs_kernel *kernel, int64_
     grs_error my_error;
     grs_status mine = propose(comm, kernel, max_M, &loaded, &proposal, &my_error);
     bool known = loaded != NULL && group_find_kernel(group, kernel) == loaded;
+    bool entered = mine == GRS_OK && (mine = group_enter(group, comm->device, &my_error)) == GRS_OK;
     grs_status status = agree(comm, mine, &my_error, &proposal, &wave, &deadline, err);
-    if (status == GRS_OK && (!known || proposal.max_m > loaded->max_m) &&
-        (status = group_enter(group, comm->device, err)) == GRS_OK) {
+    if (status == GRS_OK && (!known || proposal.max_m > loaded->max_m)) {
         loaded->wave = wave;
         status = reserve(comm, loaded, proposal.max_m, &deadline, err);
+        loaded->max_m = status == GRS_OK ? proposal.max_m : loaded->max_m;
+    }
+    if (entered) {
         group_leave(group);
-        if (status == GRS_OK) {
-            loaded->max_m = proposal.max_m;
-        }
     }
     if (status != GRS_OK && !known && loaded != NULL) {
         group_free_kernel(group, loaded);

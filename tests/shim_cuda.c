@@ -401,8 +401,8 @@ CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags) {
 }
 
 CUresult cuMemHostUnregister(void *pointer) {
-    CALL(cuMemHostUnregister);
     count(&shim.live_host, -1);
+    CALL(cuMemHostUnregister);
     return pointer == NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
@@ -454,9 +454,10 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes, const C
 }
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
-    CALL(cuMemRelease);
     count(&shim.live_handles, -1);
-    return close(file_of(handle)) == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    bool closed = close(file_of(handle)) == 0;
+    CALL(cuMemRelease); /* what gives back does so even where it fails on demand */
+    return closed ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuMemExportToShareableHandle(void *shareable, CUmemGenericAllocationHandle handle,
@@ -493,9 +494,10 @@ CUresult cuMemAddressReserve(CUdeviceptr *pointer, size_t bytes, size_t alignmen
 }
 
 CUresult cuMemAddressFree(CUdeviceptr pointer, size_t bytes) {
-    CALL(cuMemAddressFree);
     count(&shim.live_memory, -1);
-    return munmap((void *)(uintptr_t)pointer, bytes) == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    bool unmapped = munmap((void *)(uintptr_t)pointer, bytes) == 0;
+    CALL(cuMemAddressFree);
+    return unmapped ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuMemMap(CUdeviceptr pointer, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
@@ -511,10 +513,10 @@ CUresult cuMemMap(CUdeviceptr pointer, size_t bytes, size_t offset, CUmemGeneric
 }
 
 CUresult cuMemUnmap(CUdeviceptr pointer, size_t bytes) {
-    CALL(cuMemUnmap);
     void *mapped = mmap((void *)(uintptr_t)pointer, bytes, PROT_NONE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     count(&shim.live_mappings, -1);
+    CALL(cuMemUnmap);
     return mapped == MAP_FAILED ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
