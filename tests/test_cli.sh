@@ -48,6 +48,16 @@ every_config() {
     for file in configs/*.yaml; do exits 0 "$grsgen" --config "$file" --check && says out "$file: ok" || return 1; done
 }
 
+# "k: 3696, … # 29568 / 8": K per rank is the layer's depth over the ranks.
+depth_is_divided() {
+    awk '/^  - .* # [0-9]+ \/ [0-9]+$/ {
+        match($0, /k: [0-9]+/); k = substr($0, RSTART + 3, RLENGTH - 3)
+        match($0, /tp: [0-9]+/); tp = substr($0, RSTART + 4, RLENGTH - 4)
+        if ($(NF - 2) / $NF != k || $NF != tp) { print FILENAME ": " $0; bad = 1 }
+        seen++
+    } END { if (seen < 24) { print seen " such lines"; bad = 1 }; exit bad }' configs/*.yaml
+}
+
 explain() {
     exits 0 "$grsgen" --config "$TMP/good.yaml" --explain && silent err && says out "# small" && says out "# odd" || return 1
     exits 0 "$grsgen" --shape 8192,4096,2048,4 --explain && says out "8192" && says out "shared memory"
@@ -176,6 +186,7 @@ check "--check --json" check_json
 check "--check refuses what does not fit, once" check_unsolvable
 check "--check refuses what is not built" check_not_built
 check "--check of every config in configs/" every_config
+check "configs divide the depth of their layers by the ranks" depth_is_divided
 check "--explain" explain
 check "--explain --json" explain_json
 check "--only" only
