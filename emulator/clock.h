@@ -27,7 +27,9 @@ struct epoch {
         e.by_host = 1;
         return e;
     }
-    bool same_agent(const epoch &other) const { return cta == other.cta && agent == other.agent && by_host == other.by_host; }
+    bool same_agent(const epoch &other) const {
+        return cta == other.cta && agent == other.agent && by_host == other.by_host;
+    }
     bool operator==(const epoch &other) const { return count == other.count && same_agent(other); }
 };
 constexpr uint32_t max_ctas = 1u << 12, max_agents = 1u << 12;

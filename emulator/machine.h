@@ -85,8 +85,8 @@ struct bulk_group {
 
 struct seen_phase { // what a thread last saw of an mbarrier
     mbarrier *of;
-    int64_t awaited =
-        -1; // index of the phase that it last waited for in vain; -1: none since it last saw one completed
+    int64_t last = -1;    // index of the phase whose end it last saw; -1: none yet
+    int64_t awaited = -1; // index of the phase that it last waited for in vain; -1: none since
 };
 
 struct thread {
@@ -101,7 +101,8 @@ struct thread {
     const char *instruction = ""; // that blocks
     mbarrier *awaited = nullptr;
     uint64_t wait_detail = 0;     // parity, barrier number, groups pending …
-    const void *polled = nullptr; // last word read in vain
+    const void *polled = nullptr; // last word that it acquired
+    mbarrier *watched = nullptr;  // … or mbarrier that it tested since
     uint64_t polled_value = 0;
     uint64_t wake_at = 0;     // emulated ns; timers that no longer match are stale
     uint64_t timer_stamp = 0; // never used twice: timers of an earlier launch do not match either
@@ -414,6 +415,7 @@ std::string what_waits(const thread &t);     // "… waits for …"
 std::string name_barrier(const mbarrier &b); // "mbarrier 7 (outbox_full[1])"
 std::string name_shared(const cta &c, uint64_t offset);
 const char *name_role(int role);
+void blame(const thread &t); // fills in the report who noticed
 
 extern const emu_device device_table;
 void set_self(const emu_self *self); // the thread that runs, as the kernel text sees it

@@ -120,10 +120,10 @@ void complete_bytes(mbarrier &b, uint32_t bytes, uint32_t copy_count) {
     if (b.bytes < -static_cast<int64_t>(max_count))
         fail(EMU_BARRIER_COUNT, "%s: %lld bytes arrived that were not announced", name_barrier(b).c_str(),
              static_cast<long long>(-b.bytes));
-    // What the copy wrote is seen by whoever waits for this phase, through either proxy.
+    // What the copy wrote to shared memory is seen by whoever waits for this phase, through either proxy. That it has read
+    // global memory is known too, but orders copies of other CTAs only after a proxy fence.
     b.gathered.seen.raise(b.in->slot, b.agent, copy_count);
     b.gathered.shared.raise(b.in->slot, b.agent, copy_count);
-    b.gathered.global.raise(b.in->slot, b.agent, copy_count);
     the->changed();
     settle(b);
 }
@@ -188,15 +188,18 @@ bool device_mbarrier_wait(void *barrier, uint32_t parity, bool may_suspend) {
     check_overtaken(*last);
     if ((b.phase & 1) == parity) { // the phase of this parity is the current one
         last->awaited = static_cast<int64_t>(b.phase);
-        if (may_suspend)
+        if (may_suspend) {
             suspend(b, instruction, parity);
-        else
+        } else {
+            t.watched = &b;
             the->block(blocked_on::time, instruction, parity, the->now + 50 + the->chance.below(100));
+        }
         last = &phase_of(t, &b);
         check_overtaken(*last);
         if ((b.phase & 1) == parity)
             return false;
     }
+    last->last = static_cast<int64_t>(b.phase) - 1;
     last->awaited = -1;
     acquire(t, b.completed);
     return true;

@@ -1,6 +1,7 @@
 // Words for what was found.
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -144,15 +145,35 @@ std::string name_shared(const cta &c, uint64_t offset) {
     return text("shared memory at byte %llu", static_cast<unsigned long long>(offset));
 }
 
+static std::string state_of(const mbarrier &b, const thread &t) {
+    std::string s =
+        text("phase %llu of %s (%u of %u arrivals and %lld bytes missing)", static_cast<unsigned long long>(b.phase),
+             name_barrier(b).c_str(), b.pending, b.expected, static_cast<long long>(b.bytes));
+    for (const seen_phase &p : t.phases)
+        if (p.of == &b && p.last + 1 < static_cast<int64_t>(b.phase))
+            s += text("; it has not seen phases %lld to %lld", static_cast<long long>(p.last + 1),
+                      static_cast<long long>(b.phase) - 1);
+    return s;
+}
+
+static std::string name_word(const region &r, const void *word) {
+    size_t offset = static_cast<size_t>(static_cast<const char *>(word) - r.base);
+    const char *name = nullptr;
+    if (r.use == purpose::control)
+        name = offset == offsetof(grs_control, epoch)    ? "epoch"
+               : offset == offsetof(grs_control, credit) ? "credit"
+               : offset == offsetof(grs_control, abort)  ? "abort word"
+                                                         : nullptr;
+    if (name)
+        return text("rank %d's %s", r.rank, name);
+    return text("rank %d's %s at byte %zu", r.rank, r.name, offset);
+}
+
 std::string what_waits(const thread &t) {
     std::string s = who(t) + ": ";
     unsigned long long detail = t.wait_detail;
     switch (t.waits) {
-    case blocked_on::mbarrier:
-        s += "waits for phase " + std::to_string(t.awaited->phase) + " of " + name_barrier(*t.awaited) +
-             text(" (%u of %u arrivals and %lld bytes missing)", t.awaited->pending, t.awaited->expected,
-                  static_cast<long long>(t.awaited->bytes));
-        break;
+    case blocked_on::mbarrier: s += "waits for " + state_of(*t.awaited, t); break;
     case blocked_on::barrier: {
         const named_barrier &b = t.in->barriers[detail];
         s += text("waits at barrier %llu (%u of %u threads are there)", detail, b.arrived, b.expected);
@@ -176,9 +197,13 @@ std::string what_waits(const thread &t) {
         break;
     case blocked_on::time: {
         const region *r = the->memory.find(t.polled);
-        s += r ? text("polls rank %d's %s at byte %td, which holds %#llx", r->rank, r->name,
-                      static_cast<const char *>(t.polled) - r->base, static_cast<unsigned long long>(t.polled_value))
-               : std::string("sleeps");
+        if (t.watched)
+            s += "polls " + state_of(*t.watched, t);
+        else if (r)
+            s += text("polls %s, which holds %#llx", name_word(*r, t.polled).c_str(),
+                      static_cast<unsigned long long>(t.polled_value));
+        else
+            s += "sleeps";
         break;
     }
     case blocked_on::nothing: s += "can run"; break;
@@ -186,6 +211,17 @@ std::string what_waits(const thread &t) {
     if ((t.waits == blocked_on::mbarrier || t.waits == blocked_on::time) && t.at.wait > 0 && t.at.wait < GRS_WAIT_COUNT)
         s += std::string(", for ") + waits[t.at.wait];
     return s;
+}
+
+void blame(const thread &t) {
+    emu_report &report = the->report;
+    report.rank = t.in->rank;
+    report.cta = t.in->index;
+    report.role = t.at.role;
+    report.owner = t.at.owner;
+    report.tile = t.at.tile;
+    report.position = t.at.position;
+    report.launch = static_cast<int64_t>(t.in->running->number);
 }
 
 void fail(enum emu_verdict verdict, const char *format, ...) {
@@ -202,15 +238,8 @@ void fail(enum emu_verdict verdict, const char *format, ...) {
                  emu_verdict_name(verdict), message);
     } else {
         report.verdict = verdict;
-        if (const thread *t = the->current) {
-            report.rank = t->in->rank;
-            report.cta = t->in->index;
-            report.role = t->at.role;
-            report.owner = t->at.owner;
-            report.tile = t->at.tile;
-            report.position = t->at.position;
-            report.launch = static_cast<int64_t>(t->in->running->number);
-        }
+        if (the->current)
+            blame(*the->current);
         snprintf(report.text, sizeof(report.text), "%s%s\n", by.c_str(), message);
     }
     the->stopped = true;

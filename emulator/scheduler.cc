@@ -17,7 +17,7 @@ machine *the;
 namespace {
 constexpr uint64_t step_ns = 5;
 constexpr size_t stack_bytes = 64 << 10;
-constexpr uint32_t looks_for_deadlock = 40; // of every waiter, without any change; the kernel's spins act on every 16th
+constexpr uint32_t looks_for_deadlock = 80; // of every waiter, without any change; the kernel's spins act on every 64th
 constexpr uint32_t kinds = 6;               // of events
 enum lazy_kind : uint8_t { at_once, soon, later, when_idle };
 
@@ -294,7 +294,7 @@ bool machine::idle() {
         return false;
     if (++idle_rounds_ > looks_for_deadlock && !deadlocked)
         note_deadlock();
-    if (idle_rounds_ > 4 * looks_for_deadlock)
+    if (idle_rounds_ > 8 * looks_for_deadlock)
         return false; // not even the kernel's own deadlines end it
     if (deadlocked && idle_rounds_ % 20 == 0)
         now += deadline_ns;
@@ -354,41 +354,44 @@ void machine::run() {
     report.steps = steps_;
 }
 
+// How much a waiting thread says of a deadlock: those at a barrier of their CTA or warp only wait for the others.
+static int telling(const thread &t) {
+    switch (t.waits) {
+    case blocked_on::time: return 3;
+    case blocked_on::mbarrier: return 2;
+    case blocked_on::barrier:
+    case blocked_on::warp:
+    case blocked_on::cluster: return 0;
+    default: return 1;
+    }
+}
+
 void machine::note_deadlock() {
-    std::string text;
-    const thread *first = nullptr;
-    uint32_t listed = 0;
+    constexpr size_t most = 40;
+    std::vector<const thread *> waiting; // one of each kind: warps of a role that wait for the same thing are alike
     for (const std::unique_ptr<cta> &c : ctas) {
-        const thread *like = nullptr; // the one before, to fold warps that wait for the same thing
+        size_t first = waiting.size();
         for (const thread &t : c->threads) {
-            if (t.done || t.waits == blocked_on::nothing)
-                continue;
-            // Idle lanes at the CTA's last barrier say nothing; the deadlock is elsewhere.
-            bool same = like && like->waits == t.waits && like->awaited == t.awaited &&
-                        like->wait_detail == t.wait_detail && like->at.role == t.at.role;
-            if (same)
-                continue;
-            like = &t;
-            if (!first || (first->at.role < 0 && t.at.role >= 0))
-                first = &t;
-            if (++listed <= 48)
-                text += "  " + what_waits(t) + "\n";
+            bool is_new = !t.done && t.waits != blocked_on::nothing;
+            for (size_t i = first; i < waiting.size() && is_new; ++i)
+                is_new = waiting[i]->waits != t.waits || waiting[i]->awaited != t.awaited ||
+                         waiting[i]->wait_detail != t.wait_detail || (telling(t) && waiting[i]->at.role != t.at.role);
+            if (is_new)
+                waiting.push_back(&t);
         }
     }
-    if (listed > 48)
-        text += "  and " + std::to_string(listed - 48) + " more\n";
+    std::stable_sort(waiting.begin(), waiting.end(),
+                     [](const thread *a, const thread *b) { return telling(*a) > telling(*b); });
+    std::string text = "nobody can run:\n";
+    for (size_t i = 0; i < waiting.size() && i < most; ++i)
+        text += "  " + what_waits(*waiting[i]) + "\n";
+    if (waiting.size() > most)
+        text += "  and " + std::to_string(waiting.size() - most) + " more\n";
     deadlocked = true;
     report.verdict = EMU_DEADLOCK;
-    if (first) {
-        report.rank = first->in->rank;
-        report.cta = first->in->index;
-        report.role = first->at.role;
-        report.owner = first->at.owner;
-        report.tile = first->at.tile;
-        report.position = first->at.position;
-        report.launch = static_cast<int64_t>(first->in->running->number);
-    }
-    snprintf(report.text, sizeof(report.text), "nobody can run:\n%s", text.c_str());
+    if (!waiting.empty())
+        blame(*waiting[0]);
+    snprintf(report.text, sizeof(report.text), "%s", text.c_str());
 }
 
 } // namespace emu

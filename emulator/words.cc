@@ -55,9 +55,10 @@ uint64_t device_load(const void *word, uint32_t bytes, emu_order order, emu_scop
     region &r = word_region(word, bytes, instruction);
     thread &t = current();
     uint64_t value = get(word, bytes);
-    t.polled = word;
-    t.polled_value = value;
     if (order == EMU_ACQUIRE) {
+        t.polled = word;
+        t.polled_value = value;
+        t.watched = nullptr;
         auto found = the->words.find(word);
         if (found != the->words.end())
             take(t, found->second, scope);
