@@ -20,7 +20,7 @@ uint64_t nanoseconds() {
 }
 
 void pause(uint32_t ns) {
-    the->block(blocked_on::time, "nanosleep", ns, the->now + ns + the->chance.below(2 * ns + 200));
+    the->block(blocked_on::time, "nanosleep", ns, the->now + the->poll_time(ns, current().polls));
 }
 
 void note(int32_t role, int32_t owner, int32_t tile, int32_t position, int32_t wait) {

@@ -104,6 +104,7 @@ struct thread {
     const void *polled = nullptr; // last word that it acquired
     mbarrier *watched = nullptr;  // … or mbarrier that it tested since
     uint64_t polled_value = 0;
+    uint32_t polls = 0;       // looks in vain, one after another: each lets more time pass
     uint64_t wake_at = 0;     // emulated ns; timers that no longer match are stale
     uint64_t timer_stamp = 0; // never used twice: timers of an earlier launch do not match either
     uint32_t patience = 0;    // failed looks at the same phase: each waits longer
@@ -301,6 +302,10 @@ class machine {
     void finish_grid(grid *g); // its threads have ended and its copies have landed
     // Puts an event off for as long as the schedule likes; it may happen within the call.
     void post(const event &e);
+    // How long a thread sleeps that has looked in vain so often.
+    uint64_t poll_time(uint32_t ns, uint32_t polls) {
+        return (ns + static_cast<uint64_t>(chance.below(ns + 100))) << (polls < poll_limit_ ? polls : poll_limit_);
+    }
     bool eager_read() { return policy_ != EMU_SCHEDULE_LAZY && chance.one_in(2); }
 
   private:
@@ -352,7 +357,7 @@ class machine {
     uint32_t idle_rounds_ = 0;
     uint32_t running_grids_ = 0;
     // the schedule of this run
-    uint32_t mean_delay_ = 0, yield_one_in_ = 0, late_one_in_ = 0, change_every_ = 0;
+    uint32_t poll_limit_ = 0, mean_delay_ = 0, yield_one_in_ = 0, late_one_in_ = 0, change_every_ = 0;
     std::vector<uint32_t> rank_priority_, warp_priority_;
     std::vector<uint8_t> laziness_; // by kind and rank
 };

@@ -192,7 +192,7 @@ bool device_mbarrier_wait(void *barrier, uint32_t parity, bool may_suspend) {
             suspend(b, instruction, parity);
         } else {
             t.watched = &b;
-            the->block(blocked_on::time, instruction, parity, the->now + 50 + the->chance.below(100));
+            the->block(blocked_on::time, instruction, parity, the->now + the->poll_time(50, t.polls++));
         }
         last = &phase_of(t, &b);
         check_overtaken(*last);
@@ -201,6 +201,7 @@ bool device_mbarrier_wait(void *barrier, uint32_t parity, bool may_suspend) {
     }
     last->last = static_cast<int64_t>(b.phase) - 1;
     last->awaited = -1;
+    t.polls = 0;
     acquire(t, b.completed);
     return true;
 }

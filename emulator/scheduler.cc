@@ -82,6 +82,7 @@ void machine::draw_policy() {
     static const uint32_t delays[] = {4, 40, 400, 4000, 40000};
     mean_delay_ = delays[chance.below(5)];
     yield_one_in_ = policy_ == EMU_SCHEDULE_EAGER || policy_ == EMU_SCHEDULE_LAZY ? 0 : 1u << chance.below(6);
+    poll_limit_ = 6 + chance.below(5);
     late_one_in_ = 1u << (1 + chance.below(6));
     change_every_ = 200u << chance.below(6);
     rank_priority_.resize(ctas.size());

@@ -56,6 +56,7 @@ uint64_t device_load(const void *word, uint32_t bytes, emu_order order, emu_scop
     thread &t = current();
     uint64_t value = get(word, bytes);
     if (order == EMU_ACQUIRE) {
+        t.polls = t.polled == word && t.polled_value == value ? t.polls + 1 : 0;
         t.polled = word;
         t.polled_value = value;
         t.watched = nullptr;
