@@ -198,6 +198,11 @@ GRS_API
 grs_status grs_comm_create(grs_ctx *ctx, int rank, int size, int device, const grs_bootstrap *bootstrap,
                            const grs_comm_options *options, grs_comm **out, grs_error *err);
 
+/* The same with rank and size from the environment of torchrun, mpirun or srun, over a TCP rendezvous of its own: rank 0
+ * listens. Rank on its host and GPUs visible give the device. Variables: docs/processes.md. */
+GRS_API
+grs_status grs_comm_create_env(grs_ctx *ctx, const grs_comm_options *options, grs_comm **out, grs_error *err);
+
 /* Collective: every rank calls it with the same arguments and no launch in flight. Loads the module, agrees on the
  * kernel and reserves memory for launches with M <= max_M (beyond the kernel's class: its largest). May be called for
  * several kernels; memory only grows, and what a larger request replaces stays until the end, since captured graphs may
