@@ -1,21 +1,58 @@
 /* A rank that stands still ends in a wait record within the deadline, every CTA leaves, and a new communicator works. */
+#include <regex.h>
 #include <unistd.h>
 
 #include "tests/gpu/gpu.h"
+#include "tests/gpu/policies.h"
 
 enum { TP = 3 };
+static const struct policy planned = {"as the planner chooses", "sms: all\n"};
 static const int64_t M = 600, N = 512, K = 256;
 
-/* Opens communicators whose rank `rank` stands still before its first tile. */
-static void stalled(grs_ctx *ctx, const grs_kernel *kernel, int tp, int rank, double deadline, grs_comm **comms) {
+/* Opens communicators whose rank `rank` stands still before its tile of this position. */
+static void stalled(grs_ctx *ctx, const grs_kernel *kernel, int rank, int position, double deadline, grs_comm **comms) {
     grs_comm_options options = GRS_INIT(grs_comm_options);
-    char text[32];
-    snprintf(text, sizeof(text), "%d:0", rank);
-    setenv("GRS_STALL", text, 1);
     options.deadline_seconds = deadline;
-    MUST(grs_comm_create_local(ctx, tp, placement(0), &options, comms, &err));
-    unsetenv("GRS_STALL");
+    make_stalling(ctx, TP, rank, position, &options, comms);
     MUST(grs_comm_prepare(comms[0], kernel, M, &err));
+}
+
+/* One line of the text: who waited for what, and what must hold whatever it was. */
+static bool line_is_complete(const char *line, int tp, long epoch) {
+    enum { RANK = 1, ROLE, CTA, OWNER, TILE, EPOCH = TILE + 2, KIND, SEEN, WANTED, GROUPS };
+    static const char pattern[] = "^rank ([0-9]+): (loader|prefetcher|storer|sender|math warp|issuer) waited "
+                                  "[0-9]+\\.[0-9] s for [^:]*: CTA ([0-9]+), owner ([0-9]+), tile ([0-9]+)"
+                                  "(, position [0-9]+)?, epoch ([0-9]+), (word|phase) seen ([0-9a-fx]+), wanted "
+                                  "([0-9a-fx]+) \\(deadline: GRS_DEADLINE, default 30 s\\)$";
+    regex_t compiled;
+    regmatch_t at[GROUPS];
+    must(regcomp(&compiled, pattern, REG_EXTENDED) == 0, "the pattern");
+    bool matches = regexec(&compiled, line, GROUPS, at, 0) == 0;
+    regfree(&compiled);
+    if (!matches) {
+        return false;
+    }
+#define NUMBER(group) strtol(line + at[group].rm_so, NULL, 0)
+    long rank = NUMBER(RANK), seen = NUMBER(SEEN), wanted = NUMBER(WANTED);
+    bool bits = strstr(line, " for a partial from ") != NULL;
+    char peer[64];
+    snprintf(peer, sizeof(peer), " from rank %ld (upstream): ", (rank + 1) % tp);
+    return rank < tp && NUMBER(OWNER) < tp && NUMBER(CTA) < 1024 && NUMBER(EPOCH) == epoch &&
+           (bits ? strstr(line, peer) != NULL && wanted != 0 && (seen & wanted) == 0 : seen != wanted);
+#undef NUMBER
+}
+
+/* A line a rank at most, at least one, all of them complete. */
+static bool record_is_complete(const char *text, int tp, long epoch) {
+    char copy[sizeof(err.text)], *rest = NULL;
+    int lines = 0;
+    snprintf(copy, sizeof(copy), "%s", text);
+    for (char *line = strtok_r(copy, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest), lines++) {
+        if (!line_is_complete(line, tp, epoch)) {
+            return false;
+        }
+    }
+    return lines >= 1 && lines <= tp;
 }
 
 static void works_again(grs_ctx *ctx, const grs_kernel *kernel) {
@@ -28,20 +65,19 @@ static void works_again(grs_ctx *ctx, const grs_kernel *kernel) {
     destroy(comms, TP);
 }
 
-static void test_deadline(grs_ctx *ctx, const grs_kernel *kernel, int rank, double deadline) {
+static void test_deadline(grs_ctx *ctx, const grs_kernel *kernel, const char *name, int rank, int position,
+                          double deadline) {
     grs_comm *comms[TP];
     grs_error other;
-    stalled(ctx, kernel, TP, rank, deadline, comms);
+    stalled(ctx, kernel, rank, position, deadline, comms);
     struct problem *p = problem_make(comms, M, N, K, TP, 0, 5);
     double start = seconds();
     MUST(grs_launch_local(comms, kernel, p->operands, NULL, &err));
     synchronize(); /* every CTA leaves, the context stays usable */
     double took = seconds() - start;
     grs_status status = grs_comm_check(comms[0], &err);
-    ok(status == GRS_ERR_TIMEOUT && strstr(err.text, "rank ") != NULL && strstr(err.text, " waited ") != NULL &&
-           strstr(err.text, "CTA ") != NULL && strstr(err.text, "owner ") != NULL &&
-           strstr(err.text, "epoch 0") != NULL && strstr(err.text, "GRS_DEADLINE") != NULL,
-       "rank %d stands still: %s", rank, err.text);
+    ok(status == GRS_ERR_TIMEOUT && record_is_complete(err.text, TP, 0), "%s, rank %d stands still: %.*s", name, rank,
+       (int)strcspn(err.text, "\n"), err.text);
     snprintf(other.text, sizeof(other.text), "it took %.3f s", took);
     err = status == GRS_ERR_TIMEOUT ? other : err;
     ok(took > 0.9 * deadline && took < deadline + 2, "the kernels left %.2f s after the launch, deadline %.2f s", took,
@@ -52,10 +88,48 @@ static void test_deadline(grs_ctx *ctx, const grs_kernel *kernel, int rank, doub
     works_again(ctx, kernel);
 }
 
+/* One record that can be told word for word: of two ranks one sends the first tile of the third launch and not the second, and
+ * every CTA has one tile. The two launches before have a tile a segment, so that the position is one that is kept. */
+static void test_words(int rank) {
+    enum { RANKS = 2, SMALL = 128, LARGE = 512, COLUMNS = 128, DEPTH = 512 };
+    static const struct policy policy = {"a tile a CTA",
+                                         "tile: {m: 128, n: 128}\nring: {place: global}\norder: segment\n"};
+    grs_comm *comms[RANKS];
+    const grs_kernel *kernel;
+    grs_comm_options options = GRS_INIT(grs_comm_options);
+    grs_ctx *ctx = policy_open_stalling(&policy);
+    int waiter = 1 - rank;
+    char wanted[512];
+    options.deadline_seconds = 0.3;
+    MUST(grs_ctx_get(ctx, LARGE, COLUMNS, DEPTH, RANKS, &kernel, &err));
+    make_stalling(ctx, RANKS, rank, 1, &options, comms);
+    MUST(grs_comm_prepare(comms[0], kernel, LARGE, &err));
+    struct problem *small = problem_make(comms, SMALL, COLUMNS, DEPTH, RANKS, 0, 1),
+                   *large = problem_make(comms, LARGE, COLUMNS, DEPTH, RANKS, 0, 2);
+    for (int launch = 0; launch < 2; launch++) {
+        problem_poison(small);
+        ok(run_local(comms, kernel, small) && problem_check(small), "launch %d has no tile to stand still before",
+           launch);
+    }
+    MUST(grs_launch_local(comms, kernel, large->operands, NULL, &err));
+    synchronize();
+    grs_status status = grs_comm_check(comms[waiter], &err);
+    snprintf(
+        wanted, sizeof(wanted),
+        "rank %d: prefetcher waited 0.3 s for a partial from rank %d (upstream): CTA 3, owner %d, tile 1, epoch 2, "
+        "word seen 0x1, wanted 0x2 (deadline: GRS_DEADLINE, default 30 s)",
+        waiter, rank, waiter);
+    ok(status == GRS_ERR_TIMEOUT && strncmp(err.text, wanted, strlen(wanted)) == 0, "%s", wanted);
+    problem_free(small);
+    problem_free(large);
+    destroy(comms, RANKS);
+    grs_ctx_close(ctx);
+}
+
 /* Without a deadline, grs_comm_abort ends kernels that hold every SM. */
 static void test_abort(grs_ctx *ctx, const grs_kernel *kernel) {
     grs_comm *comms[TP];
-    stalled(ctx, kernel, TP, 1, -1, comms);
+    stalled(ctx, kernel, 1, 0, -1, comms);
     struct problem *p = problem_make(comms, M, N, K, TP, 0, 5);
     CUstream stream;
     CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
@@ -109,18 +183,28 @@ static void test_late_rank(grs_ctx *ctx, const grs_kernel *kernel) {
 
 int main(void) {
     open_gpus();
-    grs_ctx *ctx = NULL;
+    grs_ctx *ctx = policy_open_stalling(&planned), *others[POLICIES];
     const grs_kernel *kernel = NULL;
-    setenv("GRS_STALL", "0:0", 1); /* kernels of this context carry the hook */
-    MUST(grs_ctx_open(NULL, &ctx, &err));
-    unsetenv("GRS_STALL");
+    struct wanted list[POLICIES + 1];
+    for (int i = 0; i < POLICIES; i++) {
+        others[i] = policy_open_stalling(&policies[i]);
+        list[i] = (struct wanted){M, N, K, TP, others[i]};
+    }
+    list[POLICIES] = (struct wanted){M, N, K, TP, ctx};
+    compile_all(list, POLICIES + 1);
     MUST(grs_ctx_get(ctx, M, N, K, TP, &kernel, &err));
     works_again(ctx, kernel);
     for (int rank = 0; rank < TP; rank++) {
-        test_deadline(ctx, kernel, rank, 0.5);
+        test_deadline(ctx, kernel, planned.name, rank, 0, 0.5);
+        test_words(rank % 2);
     }
     test_abort(ctx, kernel);
     test_late_rank(ctx, kernel);
+    for (int i = 0; i < POLICIES; i++) {
+        MUST(grs_ctx_get(others[i], M, N, K, TP, &kernel, &err));
+        test_deadline(others[i], kernel, policies[i].name, i % TP, 5 * i, 0.3);
+        grs_ctx_close(others[i]);
+    }
     grs_ctx_close(ctx);
     return finish();
 }

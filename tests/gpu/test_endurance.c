@@ -272,8 +272,8 @@ int main(void) {
     open_gpus();
     zones_install();
     for (int i = 0; i < RUNS * SHAPES; i++) {
-        list[i] =
-            (struct wanted){shapes[i % SHAPES].m, shapes[i % SHAPES].n, shapes[i % SHAPES].k, runs[i / SHAPES].tp};
+        list[i] = (struct wanted){shapes[i % SHAPES].m, shapes[i % SHAPES].n, shapes[i % SHAPES].k, runs[i / SHAPES].tp,
+                                  NULL};
     }
     compile_all(list, RUNS * SHAPES);
     for (int i = 0; i < RUNS; i++) {

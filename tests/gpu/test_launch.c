@@ -11,7 +11,8 @@ static const int tps[TPS] = {1, 2, 3, 4, 8};
 static void compile_shapes(void) {
     struct wanted list[SHAPES * TPS];
     for (int i = 0; i < SHAPES * TPS; i++) {
-        list[i] = (struct wanted){shapes[i % SHAPES].m, shapes[i % SHAPES].n, shapes[i % SHAPES].k, tps[i / SHAPES]};
+        list[i] =
+            (struct wanted){shapes[i % SHAPES].m, shapes[i % SHAPES].n, shapes[i % SHAPES].k, tps[i / SHAPES], NULL};
     }
     compile_all(list, SHAPES * TPS);
 }

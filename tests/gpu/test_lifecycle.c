@@ -97,7 +97,7 @@ int main(void) {
     handles_count(drv);
     must(grs_default_ctx() != NULL, "a context");
     for (int i = 0; i < KINDS; i++) {
-        list[i] = (struct wanted){kinds[i].m, N, K, kinds[i].tp};
+        list[i] = (struct wanted){kinds[i].m, N, K, kinds[i].tp, NULL};
     }
     compile_all(list, KINDS);
     for (int i = 0; i < KINDS * placements(); i++) {
