@@ -41,6 +41,7 @@ PROGRAMS     := $(if $(GRSGEN_OBJ),$(BUILD)/grsgen) $(if $(GRSRUN_OBJ),$(BUILD)/
 TEST_BIN     := $(addprefix $(BUILD)/,$(basename $(call sources,tests/test_*.c tests/test_*.cc)))
 TEST_SCRIPTS := $(wildcard tests/test_*.sh tests/test_*.py)
 GPU_BIN      := $(addprefix $(BUILD)/,$(basename $(call sources,tests/gpu/test_*.c)))
+GPU_HELPERS  := $(filter-out $(GPU_BIN),$(addprefix $(BUILD)/,$(basename $(call sources,tests/gpu/*.c))))
 GPU_SCRIPTS  := $(wildcard tests/gpu/test_*.sh)
 EXAMPLES     := $(addprefix $(BUILD)/,$(basename $(wildcard examples/*.c)))
 FUZZ_BIN     := $(addprefix $(BUILD)/,$(basename $(call sources,tests/fuzz_*.c)))
