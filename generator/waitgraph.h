@@ -55,9 +55,13 @@ grs_status waitgraph_check_ranks(const struct plan *plan, int64_t M, const int *
 /* The same with one grid for every rank. */
 grs_status waitgraph_check(const struct plan *plan, int64_t M, int grid, struct waitgraph_result *out, grs_error *err);
 
-/* Every M of the plan's class and every grid from 1 to plan->max_grid (with `sms` set: that grid). A refusal names one M
- * and grid where there is a cycle, or says that not all of them could be proved. */
+/* Every M of the plan's class and every grid from 1 to plan->max_grid; with `sms` set, that grid where no argument covers
+ * all. A refusal names one M and grid where there is a cycle, or says that not all of them could be proved. */
 grs_status waitgraph_check_class(const struct plan *plan, struct waitgraph_result *out, grs_error *err);
+
+/* Whether launches on these grids ([tp], CTAs of each rank) are among those that waitgraph_check_class accepts. To be asked
+ * when the grids are known, before any launch. A launch may use fewer CTAs where there are fewer tiles. */
+grs_status waitgraph_check_grids(const struct plan *plan, const int *grid, grs_error *err);
 
 /* The verdict and the longest chain (or the cycle), some lines of text. */
 void waitgraph_explain(const struct waitgraph_result *result, struct buf *out);

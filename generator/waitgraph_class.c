@@ -1,5 +1,6 @@
 /* Every M of a class on every grid: by argument where one reaches, else launch by launch. */
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,11 +16,12 @@ struct grids {
     int low, high, step; /* CTAs a rank; whole clusters */
 };
 
+/* Where `sms` says it, launches are held to that grid: waitgraph_check_grids. */
 static struct grids grids_of(const struct plan *plan) {
-    int64_t cluster = plan->value[FIELD_CLUSTER], sms = plan->value[FIELD_SMS];
-    struct grids grids = {(int)cluster, plan->max_grid, (int)cluster};
+    int cluster = (int)plan->value[FIELD_CLUSTER], sms = (int)plan->value[FIELD_SMS];
+    struct grids grids = {cluster, plan->max_grid, cluster};
     if (sms && sms <= plan->max_grid)
-        grids.low = grids.high = (int)sms;
+        grids.low = grids.high = sms;
     return grids;
 }
 
@@ -47,7 +49,7 @@ static bool breaks_rule(const struct plan *plan, int64_t M, int wave) {
  * decides for each wave, and the smallest M that breaks the rule can be bisected. */
 static grs_status check_spans(const struct plan *plan, const struct grids *grids, struct waitgraph_result *out,
                               grs_error *err) {
-    for (int wave = grids->low; wave <= grids->high; wave += grids->step) {
+    for (int wave = plan->group_tiles == 1 ? INT_MAX : grids->low; wave <= grids->high; wave += grids->step) {
         if (!breaks_rule(plan, plan->shape.m_max, wave))
             continue;
         int64_t holds = plan->shape.m_min - 1, broken = plan->shape.m_max;
@@ -128,6 +130,7 @@ static grs_status check_each(const struct plan *plan, const struct grids *grids,
         out->argument =
             "the graph of every count of tiles was sorted on each of these grids, as far as no argument reaches";
     } else {
+        out->grid_min = grids->step; /* the argument for the largest grid is one for smaller ones */
         out->argument = "signals are held back over fewer positions than a tile comes after the one that it waits for";
     }
     return GRS_OK;
@@ -135,9 +138,10 @@ static grs_status check_each(const struct plan *plan, const struct grids *grids,
 
 grs_status waitgraph_check_class(const struct plan *plan, struct waitgraph_result *out, grs_error *err) {
     struct grids grids = grids_of(plan);
+    bool interleaved = plan->value[FIELD_ORDER] == ORDER_INTERLEAVE;
     grs_status status = GRS_OK;
     accept(plan, &grids, NULL, out);
-    if (plan->value[FIELD_ORDER] == ORDER_INTERLEAVE && plan->shape.tp > 1)
+    if (interleaved && plan->shape.tp > 1)
         status = check_spans(plan, &grids, out, err);
     if (status != GRS_OK)
         return status;
@@ -145,5 +149,27 @@ grs_status waitgraph_check_class(const struct plan *plan, struct waitgraph_resul
         return check_each(plan, &grids, out, err);
     /* Spans are within the lag on every grid, and nothing is held back: the argument of one launch is that of all. */
     out->argument = waitgraph_argument(plan, plan->shape.m_max, grids.high, grids.high);
+    if (!interleaved || plan->group_tiles == 1)
+        out->grid_min = grids.step;
     return GRS_OK;
+}
+
+grs_status waitgraph_check_grids(const struct plan *plan, const int *grid, grs_error *err) {
+    struct waitgraph_result class;
+    grs_status status = waitgraph_check_class(plan, &class, err);
+    for (int r = 0; status == GRS_OK && r < plan->shape.tp; r++) {
+        if (grid[r] < class.grid_min || grid[r] > class.grid_max)
+            status = error_set(
+                err, GRS_ERR_PLAN,
+                "%s: rank %d has %d CTAs, and it is proved for %d to %d a rank that ranks do not wait for one "
+                "another in a circle: sms sets that number",
+                plan->name, r, grid[r], class.grid_min, class.grid_max);
+        else if (class.same_grid && grid[r] != grid[0])
+            status =
+                error_set(err, GRS_ERR_PLAN,
+                          "%s: rank 0 has %d CTAs and rank %d has %d; drain.flush: never is proved only for the same "
+                          "number on every rank",
+                          plan->name, grid[0], r, grid[r]);
+    }
+    return status;
 }

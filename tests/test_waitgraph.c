@@ -481,7 +481,8 @@ static void classes_cover_every_launch(void **state) {
         assert_int_equal(class.m_max, plan.shape.m_max);
         assert_non_null(class.argument);
         for (int64_t M = plan.shape.m_min; M <= plan.shape.m_max; M += 1 + 7 * (M % 64 > 1 && M % 64 < 60))
-            for (int grid = class.grid_min; grid <= class.grid_max; grid++)
+            for (int grid = class.grid_min; grid <= class.grid_max;
+                 grid++) /* 1 with sms, where an argument covers it */
                 if (grid % plan.value[FIELD_CLUSTER] == 0)
                     assert_int_equal(waitgraph_check(&plan, M, grid, &launch, NULL), GRS_OK);
     }
@@ -562,6 +563,41 @@ static void unbounded_classes(void **state) {
     assert_int_equal(waitgraph_check_class(&plan, &result, &err), GRS_ERR_PLAN);
     assert_int_equal(result.verdict, WAITGRAPH_UNPROVEN);
     assert_non_null(strstr(err.text, "could not be proved"));
+}
+
+/* What a class was proved for is what its launches are held to. */
+static void launches_are_held_to_the_proof(void **state) {
+    (void)state;
+    grs_error err;
+    struct plan plan = make_plan(2, 4096, 128, 128, 2);
+    strcpy(plan.name, "kernel");
+    assert_int_equal(waitgraph_check_grids(&plan, (const int[]){132, 7}, &err), GRS_OK);
+    assert_int_equal(waitgraph_check_grids(&plan, (const int[]){133, 132}, &err), GRS_ERR_PLAN);
+    assert_string_equal(err.text,
+                        "kernel: rank 0 has 133 CTAs, and it is proved for 1 to 132 a rank that ranks do not wait "
+                        "for one another in a circle: sms sets that number");
+    /* Groups of 4 span a wave of 132 once, a wave of 1 three times. */
+    set_granularity(&plan, GRANULARITY_GROUP, 4);
+    plan.value[FIELD_SMS] = 132;
+    assert_int_equal(waitgraph_check_grids(&plan, (const int[]){132, 132}, &err), GRS_OK);
+    assert_int_equal(waitgraph_check_grids(&plan, (const int[]){132, 1}, &err), GRS_ERR_PLAN);
+
+    /* 128 tiles a segment: fine on 132 CTAs, a deadlock on 128. */
+    plan = make_never(2, 4096);
+    plan.shape.m_min = plan.shape.m_max = 1024;
+    assert_int_equal(waitgraph_check_grids(&plan, (const int[]){132, 132}, &err), GRS_ERR_PLAN);
+    plan.value[FIELD_SMS] = 132;
+    assert_int_equal(waitgraph_check_grids(&plan, (const int[]){132, 132}, &err), GRS_OK);
+    assert_int_equal(waitgraph_check_grids(&plan, (const int[]){128, 128}, &err), GRS_ERR_PLAN);
+    /* Where an argument carries the proof, ranks may differ; where graphs were sorted, they may not. */
+    plan.shape.m_min = plan.shape.m_max = 8192;
+    assert_int_equal(waitgraph_check_grids(&plan, (const int[]){132, 20}, &err), GRS_OK);
+    plan.value[FIELD_SMS] = 0;
+    plan.max_grid = 2;
+    plan.shape.m_min = plan.shape.m_max = 1; /* owner 1 has no rows, so no distance */
+    assert_int_equal(waitgraph_check_grids(&plan, (const int[]){2, 2}, &err), GRS_OK);
+    assert_int_equal(waitgraph_check_grids(&plan, (const int[]){2, 1}, &err), GRS_ERR_PLAN);
+    assert_non_null(strstr(err.text, "rank 0 has 2 CTAs and rank 1 has 1"));
 }
 
 /* ---------------------------------------------------------------- size, words, wrong arguments */
@@ -664,6 +700,7 @@ int main(void) {
         cmocka_unit_test(classes_cover_every_launch),
         cmocka_unit_test(classes_without_end),
         cmocka_unit_test(unbounded_classes),
+        cmocka_unit_test(launches_are_held_to_the_proof),
         cmocka_unit_test(large_graphs),
         cmocka_unit_test(explains_in_words),
         cmocka_unit_test(arguments_are_checked),
