@@ -6,7 +6,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "common/error.h"
+#include "runtime/told.h"
 
 static const char magic[8] = {'g', 'r', 's', '-', 'r', 'i', 'n', 'g'};
 
@@ -110,10 +110,7 @@ void hello_init(struct hello *out, int rank, int size) {
 }
 
 static void end_text(char *text, size_t size) {
-    text[size - 1] = '\0';
-    for (char *c = text; *c != '\0'; c++) {
-        *c = (unsigned char)*c < ' ' && *c != '\n' ? '?' : *c;
-    }
+    told_text(text, strnlen(text, size - 1));
 }
 
 static bool is_hello(struct hello *hello, int rank) {
@@ -167,7 +164,7 @@ static void get_network(const void *arg, int rank, char *out, size_t size) {
 static grs_status hello_status(const void *arg, int rank, const char **text) {
     const struct hello *hello = &((const struct hello *)arg)[rank];
     *text = hello->text;
-    return hello->status >= GRS_OK && hello->status <= GRS_ERR_CANCELLED ? (grs_status)hello->status : GRS_ERR_PEER;
+    return told_status(hello->status);
 }
 static const char *hello_who(const void *arg, int rank) {
     static _Thread_local char name[160];

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "common/buf.h"
-#include "common/error.h"
+#include "runtime/told.h"
 
 #define MAGIC 0x6d737267u /* "grsm" */
 
@@ -387,14 +387,10 @@ static void tell_failure(struct mesh *mesh, const grs_error *why) {
 }
 
 static grs_status told_failure(struct message *message, grs_error *err) {
+    const size_t skip = offsetof(struct failure, text);
     int32_t status;
-    char *text = message->data + offsetof(struct failure, text);
     memcpy(&status, message->data, sizeof(status));
-    for (char *c = text; *c != '\0'; c++) {
-        *c = (unsigned char)*c < ' ' && *c != '\n' ? '?' : *c;
-    }
-    return error_set(err, status > GRS_OK && status <= GRS_ERR_CANCELLED ? (grs_status)status : GRS_ERR_PEER, "%s",
-                     text);
+    return told_error(status, message->data + skip, message->header.bytes - skip, err);
 }
 
 /* A message of `rank` during an exchange of `bytes`. */

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "common/error.h"
 #include "runtime/options.h"
+#include "runtime/told.h"
 
 #define DEFAULT_SETUP_SECONDS 120.0
 
@@ -43,8 +43,7 @@ struct verdicts {
 static grs_status get_verdict(const void *arg, int rank, const char **text) {
     const struct verdict *verdict = &((const struct verdicts *)arg)->of[rank];
     *text = verdict->text;
-    return verdict->status >= GRS_OK && verdict->status <= GRS_ERR_CANCELLED ? (grs_status)verdict->status
-                                                                             : GRS_ERR_PEER;
+    return told_status(verdict->status);
 }
 
 static const char *get_name(const void *arg, int rank) {

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/error.h"
 #include "runtime/peers.h"
+#include "runtime/told.h"
 
 static const char what[] = "grs_comm_prepare";
 
@@ -44,8 +44,7 @@ static void get_max_m(const void *arg, int rank, char *out, size_t size) {
 static grs_status get_status(const void *arg, int rank, const char **text) {
     const struct verdict *verdict = &proposal_of(arg, rank)->verdict;
     *text = verdict->text;
-    return verdict->status >= GRS_OK && verdict->status <= GRS_ERR_CANCELLED ? (grs_status)verdict->status
-                                                                             : GRS_ERR_PEER;
+    return told_status(verdict->status);
 }
 static const char *get_name(const void *arg, int rank) {
     return ((const struct proposals *)arg)->mesh->name[rank];

@@ -17,6 +17,7 @@
 #include "common/buf.h"
 #include "common/error.h"
 #include "common/hash.h"
+#include "runtime/told.h"
 
 static const char magic[8] = {'g', 'r', 's', '-', 'm', 'e', 'e', 't'};
 
@@ -376,13 +377,7 @@ static grs_status read_frame(const struct rendezvous *rendezvous, int from, void
                          from, rendezvous->place);
     }
     if (is_error) {
-        text[frame.bytes] = '\0';
-        for (char *c = text; *c != '\0'; c++) {
-            *c = (unsigned char)*c < ' ' && *c != '\n' ? '?' : *c;
-        }
-        grs_status status =
-            frame.status > GRS_OK && frame.status <= GRS_ERR_CANCELLED ? (grs_status)frame.status : GRS_ERR_PEER;
-        return error_set(err, status, "%s", text);
+        return told_error(frame.status, text, frame.bytes, err);
     }
     return GRS_OK;
 }
