@@ -103,8 +103,8 @@ typedef struct grs_rank_args {
     grs_control *const *everyone; // device array of ring_size pointers: where an abort is raised
     grs_wait_record *record;      // host-visible
     uint32_t *groups;             // counters of tiles landed a signal group; NULL unless granularity needs them
-    uint64_t *counters;           // wait counters [cta][role][wait], cycles, of GRS_WAIT_NONE those that the role was there;
-                                  // added to by every launch; NULL unless compiled in
+    uint64_t *counters; // wait counters [cta][role][wait], cycles, of GRS_WAIT_NONE those that the role was there;
+                        // added to by every launch; NULL unless compiled in
     int32_t rank;
     int32_t has_d; // 0: this rank keeps no row, d is not a valid map
 } grs_rank_args;
