@@ -203,6 +203,12 @@ grs_status grs_comm_create(grs_ctx *ctx, int rank, int size, int device, const g
 GRS_API
 grs_status grs_comm_create_env(grs_ctx *ctx, const grs_comm_options *options, grs_comm **out, grs_error *err);
 
+/* The same among the ranks of an ncclComm_t (passed as void *), on its device. NCCL is used for one exchange and stays the
+ * caller's; no other NCCL call of the process may be in flight. GRS_ERR_UNSUPPORTED: NCCL is not found ($GRS_NCCL). */
+GRS_API
+grs_status grs_comm_create_nccl(grs_ctx *ctx, void *nccl_comm, const grs_comm_options *options, grs_comm **out,
+                                grs_error *err);
+
 /* Collective: every rank calls it with the same arguments and no launch in flight. Loads the module, agrees on the
  * kernel and reserves memory for launches with M <= max_M (beyond the kernel's class: its largest). May be called for
  * several kernels; memory only grows, and what a larger request replaces stays until the end, since captured graphs may
