@@ -76,7 +76,9 @@ static inline void open_gpus(void) {
 /* Ends the contexts, if nobody else holds them: leak checkers look then. */
 static inline void close_gpus(void) {
     for (int i = 0; i < gpu_count && i < 64; i++) {
-        CU(cuDevicePrimaryCtxRelease(i));
+        CUdevice device;
+        CU(cuDeviceGet(&device, i));
+        CU(cuDevicePrimaryCtxRelease(device));
     }
 }
 
