@@ -40,6 +40,7 @@ struct grsrun_options {
     bool has_arch;
     enum arch arch; /* valid with has_arch; else the device's (emulated: sm_90a)                    */
 
+    bool procs;            /* a process a rank, started here or by a launcher                              */
     bool verify, bench;    /* neither was asked for: verify                                                */
     bool json;             /* standard output holds one JSON object and nothing else                       */
     const char *save_path; /* the same object to this file, if all went well                              */
@@ -71,5 +72,8 @@ int64_t grsrun_leading(const struct grsrun_stride *stride, int64_t row);
 int grsrun_emu_main(const struct grsrun_options *options);
 /* The same on GPUs (grsrun_gpu.c). */
 int grsrun_gpu_main(const struct grsrun_options *options);
+/* A process a rank (grsrun_procs.c): starts them, or is one of those that torchrun, mpirun or srun have started. The driver
+ * must not have been used before. */
+int grsrun_procs_main(const struct grsrun_options *options);
 
 #endif

@@ -33,6 +33,8 @@ static const struct option_info infos[] = {
     {"tp", TP, 0, "R[,R...]", NULL, 0, 0, "ranks (default 1); without --shape: only the config's shapes with these"},
     {"config", TEXT, AT(config_path), "FILE", NULL, 0, 0, "values for the kernel and, without --shape, the shapes"},
     {"backend", CHOICE, AT(backend), "B", backends, 0, 0, "auto: GPUs where there are any, else emulated ranks"},
+    {"procs", FLAG, AT(procs), NULL, NULL, 0, 0,
+     "a process a rank: started here, or by torchrun, mpirun or srun (with --verify)"},
     {"arch", ARCH, 0, "A", NULL, 0, 0, "the device's by default"},
     {"verify", FLAG, AT(verify), NULL, NULL, 0, 0, "compare every element of D on every rank (the default)"},
     {"bench", FLAG, AT(bench), NULL, NULL, 0, 0, "time against cuBLAS and, with a GPU a rank, NCCL"},
@@ -371,8 +373,19 @@ static grs_status check_together(const struct grsrun_options *options, grs_error
     if (options->svg_path && !options->bench) {
         return error_set(err, GRS_ERR_ARGUMENT, "--svg draws what --bench measures: give both");
     }
+    if (options->procs && (options->bench || options->json || options->save_path || options->graph || options->guard ||
+                           options->ranks_per_gpu || options->backend == BACKEND_EMU)) {
+        return error_set(err, GRS_ERR_ARGUMENT,
+                         "--procs verifies on GPUs: it cannot be used with --bench, --json, --save, --graph, --guard, "
+                         "--ranks-per-gpu or --backend emu");
+    }
     for (size_t i = 0; i < options->shape_count; i++) {
         const struct grsrun_shape *shape = &options->shapes[i];
+        if (options->procs && shape->tp != options->shapes[0].tp) {
+            return error_set(err, GRS_ERR_ARGUMENT,
+                             "--procs starts the ranks of one tp, and there are shapes with tp %d and with tp %d",
+                             options->shapes[0].tp, shape->tp);
+        }
         grs_status status = check_stride("lda", &options->lda, 'K', shape->k, err);
         status = status ? status : check_stride("ldb", &options->ldb, 'K', shape->k, err);
         status = status ? status : check_stride("ldd", &options->ldd, 'N', shape->n, err);

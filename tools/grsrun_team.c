@@ -87,7 +87,7 @@ grs_status operands_make(struct team *team, const struct grsrun_shape *shape, st
     operands->team = team;
     operands->shape = *shape;
     for (int rank = 0; rank < shape->tp; rank++) {
-        grs_status status = make_rank(operands, rank, err);
+        grs_status status = team->comms[rank] ? make_rank(operands, rank, err) : GRS_OK;
         if (status) {
             operands_free(operands);
             return status;
@@ -209,6 +209,10 @@ static grs_status capture(struct team *team, const grs_kernel *kernel, struct op
 }
 
 grs_status team_launch(struct team *team, const grs_kernel *kernel, struct operands *operands, grs_error *err) {
+    if (team->in_processes) {
+        int rank = team->own_rank;
+        return grs_launch(team->comms[rank], kernel, &operands->launch[rank], team->streams[rank], err);
+    }
     team->launches++;
     if (!team->options->graph) {
         return grs_launch_local(team->comms, kernel, operands->launch, team->streams, err);
@@ -232,7 +236,7 @@ grs_status team_wait(struct team *team, grs_error *err) {
         status = status ? status : mine;
     }
     for (int rank = 0; rank < team->tp && !status; rank++) {
-        status = grs_comm_check(team->comms[rank], err);
+        status = team->comms[rank] ? grs_comm_check(team->comms[rank], err) : GRS_OK;
     }
     return status;
 }

@@ -9,8 +9,10 @@ struct team {
     const struct grsrun_options *options;
     struct device *devices; /* in use, borrowed */
     int device_count, ranks_per_gpu, tp;
-    int sms; /* what a rank may use */
-    grs_comm *comms[GRS_MAX_TP];
+    int sms;                           /* what a rank may use */
+    bool in_processes;                 /* this process has one rank of the team, */
+    int own_rank;                      /* this one; everything of the others is computed on its GPU */
+    grs_comm *comms[GRS_MAX_TP];       /* NULL: a rank of another process */
     struct device *device[GRS_MAX_TP]; /* of each rank */
     void *streams[GRS_MAX_TP];         /* of each rank: its device's */
     uint64_t launches;                 /* that these communicators have seen */
