@@ -47,7 +47,8 @@ void waitgraph_explain(const struct waitgraph_result *result, struct buf *out) {
     buf_printf(out, " on %d", result->grid_min);
     if (result->grid_max != result->grid_min)
         buf_printf(out, " to %d", result->grid_max);
-    buf_printf(out, " CTAs a rank%s: %s\n", result->same_grid ? ", the same on every rank" : "", result->argument);
+    buf_printf(out, " CTA%s a rank%s: %s\n", result->grid_max == 1 ? "" : "s",
+               result->same_grid ? ", the same on every rank" : "", result->argument);
     if (result->waits < 0)
         return;
     buf_printf(out, "  %" PRId64 " tiles and %" PRId64 " signals a rank; longest chain: %" PRId64 " waits across ranks",
@@ -72,9 +73,10 @@ static void say_held_back(const struct plan *plan, struct waitgraph_result *out)
              "drain.flush: never with ring.depth %" PRId64
              ", ring.place %s and order: %s holds back signals that ranks wait "
              "for in a circle, with M %" PRId64
-             " on %d CTAs a rank, allowed: owner_boundary, per_tile, or ring.depth 1",
+             " on %d CTA%s a rank, allowed: owner_boundary, per_tile, or ring.depth 1",
              plan->value[FIELD_RING_DEPTH], plan->value[FIELD_RING_PLACE] == PLACE_SHARED ? "shared" : "global",
-             plan->value[FIELD_ORDER] == ORDER_SEGMENT ? "segment" : "interleave", out->m_min, out->grid_max);
+             plan->value[FIELD_ORDER] == ORDER_SEGMENT ? "segment" : "interleave", out->m_min, out->grid_max,
+             out->grid_max == 1 ? "" : "s");
 }
 
 static grs_status check_graph(const struct plan *plan, int64_t M, const int *grid, const int *wave,

@@ -559,7 +559,7 @@ static void explains_in_words(void **state) {
     waitgraph_explain(&result, &text);
     const char *expected = "drain.flush: never with ring.depth 2, ring.place shared and order: segment holds back "
                            "signals that ranks wait for "
-                           "in a circle, with M 256 on 1 CTAs a rank, allowed: owner_boundary, per_tile, or ring.depth "
+                           "in a circle, with M 256 on 1 CTA a rank, allowed: owner_boundary, per_tile, or ring.depth "
                            "1; a shortest cycle of "
                            "2 waits across ranks:\n"
                            "  rank 0, CTA 0, prefetcher: tile 0 of owner 0 waits for rank 1, CTA 0, storer: the signal "
