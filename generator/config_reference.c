@@ -23,7 +23,7 @@ void config_reference(struct buf *out) {
              "tile:   {m: 128, n: 256, k: 64}\n"
              "ring:   {depth: 4, place: global, chunk: {bytes: 8192, count: 2}}\n"
              "signal: {granularity: {group: 4}}\n"
-             "order:  {interleave: 2}\n"
+             "order:  {interleave: 3}\n"
              "shapes:\n"
              "  - {m: 8192, n: 4096, k: 2048, tp: 4, name: o_proj}\n"
              "  - {m: [256, 512, 1024], n: 8192, k: 3584, tp: [2, 4, 8]} # lists multiply\n"
