@@ -18,7 +18,7 @@
 struct stage {
     pthread_barrier_t barrier; /* of all ranks */
     int size;
-    char gathered[MAX_RANKS][sizeof(struct hello)];
+    _Alignas(struct hello) char gathered[MAX_RANKS][sizeof(struct hello)];
     struct outcome {
         grs_status status;
         char text[sizeof(((grs_error *)0)->text)];

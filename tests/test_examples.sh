@@ -55,9 +55,9 @@ pytorch_raises() { exits 1 pytorch 2 20 23 16 && says err 'RuntimeError: N: 23; 
 
 check "make install" make -s --no-print-directory BUILD="$BUILD" DESTDIR="$stage" PREFIX=/usr install
 check "one_process.c has at most 80 lines" is_short
-for name in one_process graph; do check "$name.c builds with pkg-config" builds $name tests/standin; done
+for name in one_process graph processes; do check "$name.c builds with pkg-config" builds $name tests/standin; done
 if [[ -e $toolkit/include/cuda_runtime_api.h && -e $toolkit/lib64/libcudart.so ]]; then
-    for name in one_process graph; do check "$name.c links with the CUDA runtime" with_the_toolkit $name; done
+    for name in one_process graph processes; do check "$name.c links with the CUDA runtime" with_the_toolkit $name; done
     check "the stand-in's interface is the CUDA runtime's" standin_is_like_the_toolkit
 else
     skip "the examples link with the CUDA runtime" "no toolkit in $toolkit"
