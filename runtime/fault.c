@@ -29,6 +29,14 @@ static const struct {
     [GRS_WAIT_ACCUM_FULL] = {"the products of the tile", 0, WORD_PHASE},
 };
 
+const char *fault_role_name(enum grs_role role) {
+    return roles[role];
+}
+
+const char *fault_wait_name(enum grs_wait wait) {
+    return waits[wait].what;
+}
+
 bool fault_complete(const grs_wait_record *record) {
     return __atomic_load_n(&record->complete, __ATOMIC_ACQUIRE) != 0;
 }

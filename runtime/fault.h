@@ -12,6 +12,10 @@ struct fault_launch {
     int wave;
 };
 
+/* "prefetcher", and what it waits for: "a partial". */
+const char *fault_role_name(enum grs_role role);
+const char *fault_wait_name(enum grs_wait wait);
+
 /* True once the kernel has finished writing the record (host memory that a GPU writes). */
 bool fault_complete(const grs_wait_record *record);
 

@@ -209,6 +209,26 @@ static grs_status get_slowly(grs_ctx *ctx, int64_t M, int64_t n, int64_t k, int 
     return status;
 }
 
+grs_status jit_get_hooked(grs_ctx *ctx, const struct config *config, enum arch arch, const struct plan_shape *shape,
+                          const struct kernel_hooks *hooks, const grs_kernel **out, grs_error *err) {
+    struct grs_kernel *kernel = NULL;
+    *out = NULL;
+    grs_status status = context_enter(err);
+    if (status != GRS_OK) {
+        return status;
+    }
+    status = jit_build_hooked(ctx, config, arch, shape, hooks, &kernel, err);
+    if (status == GRS_OK) {
+        pthread_mutex_lock(&ctx->jit.lock);
+        kernel->next = ctx->kernels;
+        ctx->kernels = kernel;
+        pthread_mutex_unlock(&ctx->jit.lock);
+        *out = kernel;
+    }
+    context_leave();
+    return status;
+}
+
 grs_status grs_ctx_get(grs_ctx *ctx, int64_t M, int64_t N, int64_t K, int tp, const grs_kernel **out, grs_error *err) {
     grs_error own;
     if (out == NULL) {

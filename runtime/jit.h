@@ -56,6 +56,10 @@ grs_status jit_build(grs_ctx *ctx, const struct config *config, enum arch arch, 
 grs_status jit_build_hooked(grs_ctx *ctx, const struct config *config, enum arch arch, const struct plan_shape *shape,
                             const struct kernel_hooks *hooks, struct grs_kernel **out, grs_error *err);
 
+/* The same, and the context keeps the kernel as long as it lives. */
+grs_status jit_get_hooked(grs_ctx *ctx, const struct config *config, enum arch arch, const struct plan_shape *shape,
+                          const struct kernel_hooks *hooks, const grs_kernel **out, grs_error *err);
+
 /* True when jit_build would find the kernel in the cache; compiles nothing. `plan` (may be NULL) receives the plan and
  * `key` (may be NULL) the entry's name; errors are those of the planner. */
 grs_status jit_probe(grs_ctx *ctx, const struct config *config, enum arch arch, const struct plan_shape *shape,
