@@ -135,13 +135,28 @@ const char *cublasLtGetStatusString(int status) {
 struct ncclComm {
     int rank, count;
 };
-static int open_groups, scattered;
+static int open_groups, scattered, registered;
+static void *windows[64]; /* what was registered; 0: free */
+#define WINDOWS (sizeof(windows) / sizeof(windows[0]))
+
+static int window_of(const void *buffer) {
+    for (size_t i = 0; i < WINDOWS; i++) {
+        if (windows[i] == buffer) {
+            return (int)i;
+        }
+    }
+    return -1;
+}
 
 FUNCTION(ncclGetVersion, (int *version)) {
     *version = 22809;
     return 0;
 }
 FUNCTION(ncclCommInitAll, (ncclComm_t * comms, int count, const int *devices)) {
+    const char *multicast = getenv("NCCL_NVLS_ENABLE");
+    if (!multicast || strcmp(multicast, "0")) { /* must be off */
+        return 5;
+    }
     for (int i = 0; i < count; i++) {
         if (devices[i] != i || MAKE(&comms[i])) {
             return 4;
@@ -157,17 +172,48 @@ FUNCTION(ncclCommDestroy, (ncclComm_t comm)) {
 FUNCTION(ncclGroupStart, (void)) {
     return open_groups++ ? 5 : 0;
 }
+static int in_place; /* exchanges of this group that need no copy */
 FUNCTION(ncclGroupEnd, (void)) {
-    pass_time(500);
-    int complete = scattered == 2;
-    scattered = 0;
+    if (scattered) {
+        pass_time(in_place ? 300 : 500);
+    }
+    int complete = scattered == 2 || registered == 2;
+    scattered = registered = in_place = 0;
     return --open_groups == 0 && complete ? 0 : 5;
+}
+FUNCTION(ncclMemAlloc, (void **pointer, size_t bytes)) {
+    *pointer = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+    return *pointer ? 0 : 1;
+}
+FUNCTION(ncclMemFree, (void *pointer)) {
+    int open = window_of(pointer) >= 0; /* must be deregistered first */
+    free(pointer);
+    return open ? 4 : 0;
+}
+/* SHIM_NCCL_WINDOWS=0: a machine that has no such windows. */
+FUNCTION(ncclCommWindowRegister, (ncclComm_t comm, void *buffer, size_t bytes, ncclWindow_t *window, int flags)) {
+    const char *allowed = getenv("SHIM_NCCL_WINDOWS");
+    int place = window_of(NULL);
+    if (!open_groups || comm->rank != registered++ || flags != NCCL_WIN_COLL_SYMMETRIC || bytes % 4096 || !buffer ||
+        place < 0) {
+        return 4;
+    }
+    if (!allowed || strcmp(allowed, "0")) {
+        windows[place] = buffer;
+        *window = (ncclWindow_t)(void *)&windows[place];
+    }
+    return 0;
+}
+FUNCTION(ncclCommWindowDeregister, (ncclComm_t comm, ncclWindow_t window)) {
+    *(void **)(void *)window = NULL;
+    return 0;
 }
 FUNCTION(ncclReduceScatter,
          (const void *from, void *to, size_t count, int type, int op, ncclComm_t comm, CUstream stream)) {
     if (!open_groups || type != ncclBfloat16 || op != ncclSum || comm->rank != scattered++ || !stream) {
         return 4;
     }
+    in_place += window_of(from) >= 0 && window_of(to) >= 0;
     memcpy(to, (const char *)from + (size_t)comm->rank * count * 2, count * 2);
     return 0;
 }

@@ -484,6 +484,24 @@ static void run_owner(const grs_rank_args *const *rank, int ring, int64_t m, int
     }
 }
 
+/* What a kernel with wait counters adds up; without them nobody looks. */
+static void count_waits(const grs_rank_args *rank, int ctas) {
+    static const struct {
+        enum grs_role role;
+        enum grs_wait wait;
+        uint64_t cycles;
+    } waits[] = {{GRS_ROLE_MATH, GRS_WAIT_NONE, 1000},
+                 {GRS_ROLE_MATH, GRS_WAIT_STAGE_FULL, 250},
+                 {GRS_ROLE_PREFETCHER, GRS_WAIT_NONE, 900},
+                 {GRS_ROLE_PREFETCHER, GRS_WAIT_UPSTREAM, 125}};
+    for (int cta = 0; rank->counters && cta < ctas; cta++) {
+        for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
+            rank->counters[(cta * GRS_ROLE_COUNT + (int)waits[i].role) * GRS_WAIT_COUNT + (int)waits[i].wait] +=
+                waits[i].cycles;
+        }
+    }
+}
+
 static void leave(const grs_rank_args *const *rank, int ring) {
     for (int i = 0; i < ring; i++) {
         rank[i]->control->epoch++;
@@ -512,6 +530,9 @@ static void run_ring(const grs_args *args) {
         run_owner(rank, args->ring, args->m, owner);
     }
     leave(rank, args->ring);
+    for (int i = 0; i < args->ring; i++) {
+        count_waits(rank[i], args->grid);
+    }
     if (!strcmp(fault(), "slots")) {
         write_last_byte(rank[0]->slots);
     } else if (!strcmp(fault(), "mask")) {
@@ -544,10 +565,10 @@ struct CUfunc_st {
     const char *name;
     void (*run)(void **parameters); /* NULL: the ring */
 };
-static struct CUfunc_st functions[] = {{"grsrun_fill", run_fill},           {"grsrun_check", run_check},
-                                       {"grsrun_spans", run_spans},         {"grsrun_checksum", run_checksum},
-                                       {"grsrun_reference", run_reference}, {"grsrun_compare", run_compare},
-                                       {"grsrun_spin", run_spin},           {"grs_gemm_rs", NULL}};
+static struct CUfunc_st functions[] = {
+    {"grsrun_fill", run_fill},         {"grsrun_check", run_check},         {"grsrun_spans", run_spans},
+    {"grsrun_checksum", run_checksum}, {"grsrun_reference", run_reference}, {"grsrun_compare", run_compare},
+    {"grsrun_spin", run_spin},         {"grsrun_push", run_spin},           {"grs_gemm_rs", NULL}};
 
 FUNCTION(cuModuleLoadData, (CUmodule * module, const void *image)) {
     *module = malloc(1);

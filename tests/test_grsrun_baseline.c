@@ -89,6 +89,16 @@ __attribute__((unused)) static void calls_compile(cublasLtHandle_t handle, cubla
 }
 #endif
 
+#ifdef NCCL_MAJOR
+__attribute__((unused)) static void nccl_calls_compile(ncclComm_t comm, ncclWindow_t window) {
+    void *buffer = NULL;
+    ncclMemAlloc(&buffer, (size_t)4096);
+    ncclCommWindowRegister(comm, buffer, (size_t)4096, &window, NCCL_WIN_COLL_SYMMETRIC);
+    ncclCommWindowDeregister(comm, window);
+    ncclMemFree(buffer);
+}
+#endif
+
 /* A file that is named and cannot be opened is an error that names it; nothing else is tried. */
 static void named_library_that_is_not_there(void **state) {
     (void)state;
@@ -134,6 +144,9 @@ static void nccl_opens(void **state) {
     }
     assert_int_equal(nccl.get_version(&version), 0);
     assert_true(version >= 22000);
+    assert_int_equal(nccl.window_register != NULL, version >= 22700);
+    assert_int_equal(nccl.mem_alloc != NULL, version >= 21900);
+    assert_string_equal(getenv("NCCL_NVLS_ENABLE"), "0"); /* multicast stays off, whatever the environment said */
     assert_non_null(nccl.error_text(0));
 }
 

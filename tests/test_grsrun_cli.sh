@@ -118,15 +118,17 @@ import json, sys
 object = json.load(open(sys.argv[1]))
 assert object["kind"] == "bench"
 keys = ("m n k tp ranks_per_gpu sms pace_gbps config ours_us cublas_us cublas_nccl_us async_tp_us link_gbps limit_us metric "
-        "rel_err iters mode l2").split()
+        "rel_err iters mode l2 cublas_nccl_registered_us link_peak_gbps waits").split()
 for row, (mode, iters) in zip(object["rows"], [("back_to_back", 3), ("isolated", 1)], strict=True):
     assert list(row) == keys, row
     assert (row["mode"], row["iters"], row["l2"], row["ranks_per_gpu"], row["sms"]) == (mode, iters, "warm", 2, 66)
     assert row["ours_us"] > 0 and 0 < row["rel_err"] < 0.01 and len(row["config"]) == 64
-    assert all(row[key] is None for key in ("pace_gbps", "cublas_us", "cublas_nccl_us", "async_tp_us", "limit_us"))
+    assert all(row[key] is None for key in ("pace_gbps", "cublas_us", "cublas_nccl_us", "async_tp_us", "limit_us",
+                                            "cublas_nccl_registered_us", "link_peak_gbps", "waits"))
 PY
 }
-# The stand-ins let 200 us pass for a product with the best algorithm, number 3 of 5, and 500 us for an exchange.
+# The stand-ins let 200 us pass for a product with the best algorithm, number 3 of 5, and 500 us for an exchange, 300 us between
+# registered buffers.
 bench_with_baselines() {
     HOSTGPU_DEVICES=2 GRS_CUBLASLT=$BUILD/tests/shim/libbaselines.so GRS_NCCL=$BUILD/tests/shim/libbaselines.so \
         exits 0 gpu --shape 16,24,16 --tp 2,4 --bench --iters 3 --json --lda +8 && python3 - "$TMP/out" <<'PY' &&
@@ -136,11 +138,20 @@ assert [(row["tp"], row["ranks_per_gpu"]) for row in rows] == [(2, 1), (2, 1), (
 for row in rows:
     assert row["cublas_us"] >= 200 * row["tp"] and row["limit_us"] == row["cublas_us"], row
     if row["tp"] == 2:
-        assert row["cublas_nccl_us"] >= 900, row
+        assert row["cublas_nccl_us"] >= 900 and row["cublas_nccl_registered_us"] >= 700, row
+        assert row["cublas_nccl_registered_us"] < row["cublas_nccl_us"] and row["link_peak_gbps"] > 0, row
     else:
-        assert row["cublas_nccl_us"] is None, row
+        assert row["cublas_nccl_us"] is None and row["cublas_nccl_registered_us"] is None, row
+        assert row["link_peak_gbps"] is None, row
 PY
+        says err '^# link: plain stores reach [0-9.]+ GB/s, all ranks at once$' &&
         says err '^# 16,24,16 tp 2: cuBLAS: algorithm 30, tile 31, stages 36, cluster 38, split-K 32 \(number 3 of 4 that cuBLAS 130001 offers\)$'
+}
+no_windows() {
+    HOSTGPU_DEVICES=2 SHIM_NCCL_WINDOWS=0 GRS_CUBLASLT=$BUILD/tests/shim/libbaselines.so GRS_NCCL=$BUILD/tests/shim/libbaselines.so \
+        exits 0 gpu --shape 16,24,16 --tp 2 --bench --iters 1 &&
+        says err '^# 16,24,16 tp 2: no registered buffers: NCCL makes no symmetric window on this machine$' &&
+        says out ' b2b .* - +[0-9.]+ +[0-9.]+ +[0-9.]+ .*e-03$'
 }
 bench_of_wrong() {
     HOSTGPU_FAULT=flip exits 1 gpu --shape 16,24,16 --tp 2 --bench --iters 1 --save "$TMP/never" &&
@@ -179,4 +190,99 @@ check "--bench without baselines" bench
 check "JSON of --bench" bench_json
 check "--bench with baselines, the best algorithm of cuBLAS" bench_with_baselines
 check "--bench checks D" bench_of_wrong
+check "--bench without registered buffers" no_windows
+
+# From here on the stand-in for NVRTC is enough: the stand-in for a GPU does not look into kernels.
+export GRS_NVRTC=$BUILD/tests/shim/libnvrtc.so
+paced() { # a rank has as much of the link as of the SMs; bytes sent: 16 · 24 · 2 / 2
+    HOSTGPU_DEVICES=1 exits 0 gpu --shape 16,24,16 --tp 2 --bench --iters 2 --pace 0.1 &&
+        says out "^# tp 2 under a model of the link: 0\.1 GB/s for a rank's 66 of 132 SMs, and 1 us more for a signal$" &&
+        exits 0 gpu --shape 16,24,16 --tp 2 --bench --iters 2 --pace 371.5 --sms 33 --json && python3 - "$TMP/out" <<'PY'
+import json, sys
+for row in json.load(open(sys.argv[1]))["rows"]:
+    assert abs(row["pace_gbps"] - 371.5 / 4) < 0.01, row
+PY
+}
+paced_limit() { # a rank sends 8000 · 24 · 2 bytes
+    GRS_CUBLASLT=$BUILD/tests/shim/libbaselines.so exits 0 gpu --shape 16000,24,16 --tp 2 --bench --iters 1 --pace 0.1 --json &&
+        python3 - "$TMP/out" <<'PY'
+import json, sys
+for row in json.load(open(sys.argv[1]))["rows"]:
+    assert abs(row["limit_us"] - max(row["cublas_us"], 384000 / 0.05 * 1e-3)) < 1, row
+PY
+}
+paced_by_environment() { GRS_PACE_GBPS=93 exits 0 gpu --shape 16,24,16 --tp 2 && says out 'tp 2 under a model of the link: 93\.0 GB/s'; }
+waits() { # 1000 cycles a launch, of which 250 for A and B
+    exits 0 gpu --shape 16,24,16 --tp 2 --bench --iters 2 --waits &&
+        says out "^#   waits: share of a CTA's 1000 cycles a launch$" && says out '^#     math warp  100\.0 %  there$' &&
+        says out '^#                 25\.0 %  for A and B$' && says out '^#                 12\.5 %  for a partial$' &&
+        exits 0 gpu --shape 16,24,16 --tp 2 --bench --iters 2 --waits --json && python3 - "$TMP/out" <<'PY'
+import json, sys
+first, second = json.load(open(sys.argv[1]))["rows"]
+assert first["waits"] == {"run_cycles": 1000.0, "roles": {"prefetcher": {"run": 0.9, "upstream": 0.125},
+                                                         "math": {"run": 1.0, "stage_full": 0.25}}}, first
+assert second["waits"] is None
+PY
+}
+ablate() {
+    HOSTGPU_DEVICES=2 GRS_CUBLASLT=$BUILD/tests/shim/libbaselines.so GRS_NCCL=$BUILD/tests/shim/libbaselines.so \
+        exits 0 gpu --shape 16,40,24,16 --tp 2 --ablate --iters 2 --save "$TMP/ablation.json" --svg "$TMP/ablation.svg" &&
+        [[ $(grep -c ' equal$' "$TMP/out") -eq 22 ]] && says out '^# 40,24,16 tp 2, 1 a GPU, 132 SMs each; tile 128x128x64, 5 stages' &&
+        says out '^ older: segment flags, .* 25\.0 +0\.0 +12\.5 +0\.0  equal$' && python3 - "$TMP/ablation.json" "$TMP/ablation.svg" <<'PY'
+import json, sys, xml.dom.minidom
+object = json.load(open(sys.argv[1]))
+assert object["kind"] == "ablation"
+names = ("older flags ring drain lanes all less_flags less_ring less_drain order default cublas cublas_nccl "
+         "cublas_nccl_registered").split()
+assert [row["variant"] for row in object["rows"]] == 2 * names
+for row in object["rows"]:
+    assert row["us"] > 0 and row["limit_us"] > 0 and row["speedup_over_older"] > 0, row
+    assert (row["bitwise_equal"] is None) == row["baseline"] and (row["waits"] is None) == row["baseline"], row
+    assert row["best_baseline"] == (row["variant"] == "cublas_nccl_registered"), row
+assert len({row["config"] for row in object["rows"]}) >= 11
+document = xml.dom.minidom.parse(sys.argv[2])
+assert len(document.getElementsByTagName("rect")) == 1 + 28
+PY
+}
+ablate_alone() { # without any library to compare with; the limit is not known
+    exits 0 gpu --shape 16,24,16 --tp 2 --ablate --iters 1 --json && python3 - "$TMP/out" <<'PY'
+import json, sys
+rows = json.load(open(sys.argv[1]))["rows"]
+assert len(rows) == 11 and all(row["ratio"] is None and row["us"] > 0 for row in rows)
+PY
+}
+ablate_refused() { # a tile that leaves no room for two in shared memory
+    printf 'version: 1\ntile: {n: 256}\nstages: {load: 4}\n' >"$TMP/wide.yaml"
+    exits 2 gpu --shape 16,24,16 --tp 2 --ablate --config "$TMP/wide.yaml" &&
+        says err "^grsrun: 16,24,16 tp 2: no tile holds the older kernel's ring in shared memory: "
+}
+ablate_differs() {
+    HOSTGPU_FAULT=drift exits 1 gpu --shape 16,24,16 --tp 2 --ablate --iters 1 --save "$TMP/never" && says out '  DIFFERS$' &&
+        says err ': D is not bitwise that of our default$' && [[ ! -e $TMP/never ]]
+}
+# shellcheck disable=SC2054 # the commas are part of the shape
+precompile() { # no GPU; and the run that follows compiles nothing
+    local arguments=(--shape 16,40,24,16 --tp 2 --ablate --pace 100) count
+    export GRS_CACHE_DIR=$TMP/cache3
+    exits 0 env GRS_LIBCUDA=/nonexistent/libcuda.so "$grsrun" "${arguments[@]}" --precompile && silent err &&
+        count=$(grep -c ' compiled$' "$TMP/out") && [[ $count -ge 20 && $count -le 22 && $count -eq $(wc -l <"$TMP/out") ]] &&
+        SHIM_NVRTC_COUNT=$TMP/compiles exits 0 gpu "${arguments[@]}" --iters 1 &&
+        { [[ ! -e $TMP/compiles ]] || ! grep -q c "$TMP/compiles"; } &&
+        exits 0 env GRS_LIBCUDA=/nonexistent/libcuda.so "$grsrun" "${arguments[@]}" --precompile && ! grep -q ' compiled$' "$TMP/out"
+}
+precompile_without_cache() {
+    exits 1 env -u HOME -u XDG_CACHE_HOME GRS_CACHE_DIR= GRS_LIBCUDA=/nonexistent/libcuda.so "$grsrun" --shape 8,8,8 --precompile &&
+        says err '^grsrun: there is no cache to fill: '
+}
+
+check "--pace: a rank's share of the link, said in text and JSON" paced
+check "--pace: the limit" paced_limit
+check "a pace from the environment is said too" paced_by_environment
+check "--waits" waits
+check "--ablate" ablate
+check "--ablate without baselines" ablate_alone
+check "--ablate where no tile fits" ablate_refused
+check "--ablate finds a variant whose D differs" ablate_differs
+check "--precompile, then a run that compiles nothing" precompile
+check "--precompile without a cache" precompile_without_cache
 finish

@@ -22,8 +22,8 @@ static void texts_are_whole(void **state) {
 }
 
 static void compiles_for(enum arch arch) {
-    static const char *const entries[] = {"grsrun_fill",      "grsrun_check",   "grsrun_checksum",
-                                          "grsrun_reference", "grsrun_compare", "grsrun_spin"};
+    static const char *const entries[] = {"grsrun_fill",    "grsrun_check", "grsrun_checksum", "grsrun_reference",
+                                          "grsrun_compare", "grsrun_spin",  "grsrun_push"};
     struct nvrtc_location where;
     const struct nvrtc *nvrtc;
     struct nvrtc_result result = {0};

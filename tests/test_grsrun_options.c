@@ -108,6 +108,19 @@ static void bench_alone_does_not_verify(void **state) {
     grsrun_options_free(&options);
 }
 
+static void ablate_is_a_table_of_its_own(void **state) {
+    (void)state;
+    struct grsrun_options options;
+    accept("--ablate --tp 2,4 --pace 372.5 --svg x.svg --json --shape 8,8,8", &options);
+    assert_true(options.ablate && !options.bench && !options.verify && !options.waits);
+    assert_true(options.pace_gbps == 372.5);
+    assert_int_equal(options.shape_count, 2);
+    grsrun_options_free(&options);
+    accept("--bench --waits --precompile --pace 0.5 --shape 8,8,8", &options);
+    assert_true(options.bench && options.waits && options.precompile && options.pace_gbps == 0.5);
+    grsrun_options_free(&options);
+}
+
 static void check_ms(const char *text, const int64_t *expected, size_t count) {
     struct grsrun_options options = {0};
     grs_error err;
@@ -186,7 +199,28 @@ static void refusals(void **state) {
     refuse("--shape 8,8,8 --bench --backend emu", "--bench times GPUs: it cannot be used with --backend emu");
     refuse("--shape 8,8,8 --bench --guard", "--guard and --rounds are for --verify: leave them out with --bench");
     refuse("--shape 8,8,8 --bench --rounds 2", "--guard and --rounds are for --verify: leave them out with --bench");
-    refuse("--shape 8,8,8 --svg x", "--svg draws what --bench measures: give both");
+    refuse("--shape 8,8,8 --svg x", "--svg draws what --bench or --ablate measures: give one of them");
+    refuse("--shape 8,8,8 --tp 2 --ablate --bench", "--ablate is a table of its own: leave out --bench and --verify");
+    refuse("--shape 8,8,8 --tp 2 --ablate --verify", "--ablate is a table of its own: leave out --bench and --verify");
+    refuse("--shape 8,8,8 --tp 2,1 --ablate",
+           "--ablate compares ways to send, and one rank sends nothing: give --tp 2 or more");
+    refuse("--shape 8,8,8 --tp 2 --ablate --graph", "--graph holds one kernel: it cannot be used with --ablate");
+    refuse("--shape 8,8,8 --tp 2 --ablate --guard",
+           "--guard and --rounds are for --verify: leave them out with --ablate");
+    refuse("--shape 8,8,8 --tp 2 --ablate --backend emu", "--ablate times GPUs: it cannot be used with --backend emu");
+    refuse("--shape 8,8,8 --pace 100 --backend emu",
+           "--pace is for ranks on GPUs: it cannot be used with --backend emu");
+    refuse("--shape 8,8,8 --precompile --backend emu",
+           "--precompile compiles for GPUs: it cannot be used with --backend emu");
+    refuse("--shape 8,8,8 --precompile --json", "--precompile measures nothing: leave out --json, --save and --svg");
+    refuse("--shape 8,8,8 --waits", "--waits counts in timed launches: give --bench");
+    refuse("--shape 8,8,8 --bench --waits --graph", "--graph holds one kernel: it cannot be used with --waits");
+    refuse("--shape 8,8,8 --pace 0", "--pace: '0' is not a rate from 0.1 to 100000");
+    refuse("--shape 8,8,8 --pace -5", "--pace: '-5' is not a rate from 0.1 to 100000");
+    refuse("--shape 8,8,8 --pace 1e3", "--pace: '1e3' is not a rate from 0.1 to 100000");
+    refuse("--shape 8,8,8 --pace 3.7.2", "--pace: '3.7.2' is not a rate from 0.1 to 100000");
+    refuse("--shape 8,8,8 --pace .", "--pace: '.' is not a rate from 0.1 to 100000");
+    refuse("--shape 8,8,8 --pace 100001", "--pace: '100001' is not a rate from 0.1 to 100000");
     refuse("--shape 8,8,8 --bench --verify --json",
            "--json and --save hold one table: give --bench (which checks D too) or --verify");
     refuse("--shape 8,8,8 --frobnicate", "unknown or ambiguous option '--frobnicate'; see grsrun --help");
@@ -275,6 +309,7 @@ int main(void) {
         cmocka_unit_test(defaults),
         cmocka_unit_test(every_option),
         cmocka_unit_test(bench_alone_does_not_verify),
+        cmocka_unit_test(ablate_is_a_table_of_its_own),
         cmocka_unit_test(lists_and_ranges_of_m),
         cmocka_unit_test(shapes_multiply_with_tp),
         cmocka_unit_test(refusals),

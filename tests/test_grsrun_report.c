@@ -28,6 +28,8 @@ static struct bench_row measured_row(int64_t m, double ours, double cublas) {
                               .cublas_us = cublas,
                               .cublas_spread = 0.01,
                               .cublas_nccl_us = 349,
+                              .registered_us = 301,
+                              .link_peak_gbps = 370,
                               .async_tp_us = NAN,
                               .link_gbps = 158.3,
                               .limit_us = cublas,
@@ -37,11 +39,28 @@ static struct bench_row measured_row(int64_t m, double ours, double cublas) {
 }
 
 /* The keys that scripts rely on, in this order. */
-static const char *const bench_keys[] = {
-    "m",         "n",        "k",       "tp",        "ranks_per_gpu",  "sms",
-    "pace_gbps", "config",   "ours_us", "cublas_us", "cublas_nccl_us", "async_tp_us",
-    "link_gbps", "limit_us", "metric",  "rel_err",   "iters",          "mode",
-    "l2"};
+static const char *const bench_keys[] = {"m",
+                                         "n",
+                                         "k",
+                                         "tp",
+                                         "ranks_per_gpu",
+                                         "sms",
+                                         "pace_gbps",
+                                         "config",
+                                         "ours_us",
+                                         "cublas_us",
+                                         "cublas_nccl_us",
+                                         "async_tp_us",
+                                         "link_gbps",
+                                         "limit_us",
+                                         "metric",
+                                         "rel_err",
+                                         "iters",
+                                         "mode",
+                                         "l2",
+                                         "cublas_nccl_registered_us",
+                                         "link_peak_gbps",
+                                         "waits"};
 static const char *const object_keys[] = {"kind", "gpu", "driver", "cuda", "date", "commit", "dirty", "rows"};
 
 static void check_keys(json_t *object, const char *const *keys, size_t count) {
@@ -59,8 +78,10 @@ static void bench_json(void **state) {
     (void)state;
     struct bench_row rows[] = {measured_row(8192, 212.5, 182.25), measured_row(256, 20, NAN)};
     rows[1].cublas_nccl_us = rows[1].link_gbps = rows[1].limit_us = rows[1].rel_err = rows[1].metric = NAN;
+    rows[1].registered_us = rows[1].link_peak_gbps = NAN;
     rows[1].isolated = true;
     rows[1].l2 = L2_COLD;
+    rows[1].pace_gbps = 186;
     struct report_head head = {.kind = "bench", .gpu = "NVIDIA H200", .cuda = "13.0"};
     json_t *object = report_object(&head, report_bench_json(rows, 2));
     check_keys(object, object_keys, 8);
@@ -81,10 +102,13 @@ static void bench_json(void **state) {
     assert_string_equal(json_string_value(json_object_get(row, "l2")), "warm");
     row = json_array_get(array, 1);
     check_keys(row, bench_keys, sizeof(bench_keys) / sizeof(bench_keys[0]));
-    static const char *const unknown[] = {"cublas_us", "cublas_nccl_us", "link_gbps", "limit_us", "metric", "rel_err"};
-    for (int i = 0; i < 6; i++) {
+    static const char *const unknown[] = {"cublas_us", "cublas_nccl_us", "link_gbps",      "limit_us",
+                                          "metric",    "rel_err",        "link_peak_gbps", "cublas_nccl_registered_us",
+                                          "waits"};
+    for (int i = 0; i < 9; i++) {
         assert_true(json_is_null(json_object_get(row, unknown[i])));
     }
+    assert_true(json_real_value(json_object_get(row, "pace_gbps")) == 186);
     assert_string_equal(json_string_value(json_object_get(row, "mode")), "isolated");
     assert_string_equal(json_string_value(json_object_get(row, "l2")), "cold");
     json_decref(object);
@@ -121,7 +145,8 @@ static void verify_json(void **state) {
                                        "worst",
                                        "repeats_equal",
                                        "surroundings_intact",
-                                       "passed"};
+                                       "passed",
+                                       "pace_gbps"};
     struct verify_row row = {.shape = {5, 8, 8, 8},
                              .ranks_per_gpu = 8,
                              .sms = 16,
@@ -131,6 +156,7 @@ static void verify_json(void **state) {
                              .launches = 4,
                              .elements = 80,
                              .worst = NAN,
+                             .pace_gbps = NAN,
                              .repeats_equal = true};
     json_t *rows = report_verify_json(&row, 1), *first = json_array_get(rows, 0);
     check_keys(first, keys, sizeof(keys) / sizeof(keys[0]));
@@ -184,13 +210,13 @@ static void text_lines_up(void **state) {
     struct bench_row row = measured_row(8192, 212.5, 182.25);
     report_bench_head(&head);
     report_bench_text(&row, &text);
-    check_columns(head.data, text.data, 18);
+    check_columns(head.data, text.data, 19);
     assert_non_null(strstr(text.data, " 212.50 "));
     assert_non_null(strstr(text.data, " 1.166 "));
     buf_clear(&text);
     row = measured_row(8192, NAN, NAN);
     report_bench_text(&row, &text);
-    check_columns(head.data, text.data, 18);
+    check_columns(head.data, text.data, 19);
     assert_null(strstr(text.data, "nan"));
     buf_free(&head);
     buf_free(&text);

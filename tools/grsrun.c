@@ -11,11 +11,15 @@ __attribute__((weak)) int grsrun_emu_main(const struct grsrun_options *options);
 /* auto: GPUs where there are any. Timing needs them, so it asks for them and fails by name where there are none. */
 static int dispatch(struct grsrun_options *options) {
     grs_error err;
+    if (options->precompile) {
+        return grsrun_precompile_main(options);
+    }
     if (options->procs) {
         return grsrun_procs_main(options);
     }
     if (options->backend == BACKEND_AUTO) {
-        options->backend = options->bench || gpu_count(&err) ? BACKEND_GPU : BACKEND_EMU;
+        bool needs_gpu = options->bench || options->ablate || options->pace_gbps > 0;
+        options->backend = needs_gpu || gpu_count(&err) ? BACKEND_GPU : BACKEND_EMU;
         if (options->backend == BACKEND_EMU) {
             fprintf(stderr, "# no GPU, so on emulated ranks: %s\n", err.text);
         }

@@ -42,9 +42,13 @@ struct grsrun_options {
 
     bool procs;            /* a process a rank, started here or by a launcher                              */
     bool verify, bench;    /* neither was asked for: verify                                                */
+    bool ablate;           /* every older policy beside ours, instead of both                              */
+    bool waits;            /* with bench: count what each role waits for                                   */
+    bool precompile;       /* only compile what the command would launch, into the cache                   */
+    double pace_gbps;      /* the link of a whole GPU under the link model; 0: no model                    */
     bool json;             /* standard output holds one JSON object and nothing else                       */
     const char *save_path; /* the same object to this file, if all went well                              */
-    const char *svg_path;  /* chart of ratio against M, with bench                                         */
+    const char *svg_path;  /* chart of what bench or ablate measured                                       */
     uint64_t seed;         /* of the operands, and of the emulator's scheduler                             */
     int rounds;            /* times that the list of shapes is verified, with new operands each time           */
     int repeat;            /* launches on the same operands that must agree bit for bit, at least 1        */
@@ -75,5 +79,7 @@ int grsrun_gpu_main(const struct grsrun_options *options);
 /* A process a rank (grsrun_procs.c): starts them, or is one of those that torchrun, mpirun or srun have started. The driver
  * must not have been used before. */
 int grsrun_procs_main(const struct grsrun_options *options);
+/* Compiles the kernels of --verify, --bench or --ablate into the cache; needs no GPU (grsrun_precompile.c). */
+int grsrun_precompile_main(const struct grsrun_options *options);
 
 #endif

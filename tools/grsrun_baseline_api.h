@@ -25,7 +25,8 @@
 #define NCCL_API_CONSTANTS(X)                                                                                          \
     X(ncclSuccess, 0)                                                                                                  \
     X(ncclBfloat16, 9)                                                                                                 \
-    X(ncclSum, 0)
+    X(ncclSum, 0)                                                                                                      \
+    X(NCCL_WIN_COLL_SYMMETRIC, 1)
 
 #ifndef CUBLAS_VER_MAJOR
 #define BASELINE_ENUM(name, value) name = value,
@@ -50,6 +51,7 @@ _Static_assert(sizeof(cublasLtMatmulHeuristicResult_t) == 96, "cublasLtMatmulHeu
 #ifndef NCCL_MAJOR
 enum nccl_api_constants { NCCL_API_CONSTANTS(BASELINE_ENUM) };
 typedef struct ncclComm *ncclComm_t;
+typedef struct ncclWindow_vidmem *ncclWindow_t;
 #endif
 #undef BASELINE_ENUM
 
@@ -87,5 +89,13 @@ typedef struct ncclComm *ncclComm_t;
     X(group_end, ncclGroupEnd, (void))                                                                                 \
     X(reduce_scatter, ncclReduceScatter,                                                                               \
       (const void *from, void *to, size_t count, int type, int op, ncclComm_t comm, CUstream stream))
+
+/* Memory of NCCL's own and windows over it, for exchanges without a copy: 2.27 and newer. */
+#define NCCL_API_OPTIONAL(X)                                                                                           \
+    X(mem_alloc, ncclMemAlloc, (void **pointer, size_t bytes))                                                         \
+    X(mem_free, ncclMemFree, (void *pointer))                                                                          \
+    X(window_register, ncclCommWindowRegister,                                                                         \
+      (ncclComm_t comm, void *buffer, size_t bytes, ncclWindow_t *window, int flags))                                  \
+    X(window_deregister, ncclCommWindowDeregister, (ncclComm_t comm, ncclWindow_t window))
 
 #endif

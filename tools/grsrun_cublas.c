@@ -8,11 +8,11 @@
 grs_status cublas_open(struct cublas *out, grs_error *err) {
     static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", NULL};
     const struct library_symbol symbols[] = {
-#define CUBLAS_SYMBOL(member, symbol, parameters) {#symbol, &out->member},
+#define CUBLAS_SYMBOL(member, symbol, parameters) {#symbol, &out->member, false},
         CUBLAS_API_FUNCTIONS(CUBLAS_SYMBOL)
 #undef CUBLAS_SYMBOL
-            {"cublasLtGetVersion", &out->version},
-        {"cublasLtGetStatusString", &out->status_text},
+            {"cublasLtGetVersion", &out->version, false},
+        {"cublasLtGetStatusString", &out->status_text, false},
     };
     return library_open("GRS_CUBLASLT", names, "cublas", symbols, sizeof(symbols) / sizeof(symbols[0]), err);
 }

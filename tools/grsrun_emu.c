@@ -181,6 +181,7 @@ static grs_status run_shape(struct session *session, const struct grsrun_shape *
                                       .mode = i == 0 ? "exact" : "random",
                                       .data_sets = o->runs,
                                       .worst = NAN,
+                                      .pace_gbps = NAN,
                                       .repeats_equal = true,
                                       .surroundings_intact = true,
                                       .passed = true};

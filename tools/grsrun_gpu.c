@@ -6,12 +6,10 @@
 #include <string.h>
 
 #include "common/error.h"
-#include "tools/grsrun_bench.h"
-#include "tools/grsrun_helpers.h"
 #include "tools/grsrun_inside.h"
+#include "tools/grsrun_session.h"
 #include "tools/grsrun_svg.h"
 #include "tools/grsrun_verify.h"
-#include "tools/grsrun_zones.h"
 
 int gpu_count(grs_error *err) {
     int count = 0;
@@ -52,140 +50,6 @@ bool gpu_driver_version(const char *const *paths, char out[32]) {
     return false;
 }
 
-/* One run of the program on GPUs. */
-struct session {
-    const struct grsrun_options *options;
-    const struct driver *drv;
-    struct device *devices;
-    int device_count;
-    grs_ctx *ctx;
-    struct team team; /* tp 0: none is open */
-    struct baselines baselines;
-    struct verify_row *verify_rows; /* two a shape: exact, random */
-    struct bench_row *bench_rows;   /* BENCH_ROWS a shape         */
-    size_t verify_count, bench_count;
-    bool wrong; /* a result was not right */
-};
-
-/* GPUs that the shape with the most of them needs. */
-static grs_status devices_needed(const struct grsrun_options *options, int visible, int *out, grs_error *err) {
-    *out = 0;
-    for (size_t i = 0; i < options->shape_count; i++) {
-        int ranks_per_gpu, devices;
-        grs_status status =
-            team_deal(options->shapes[i].tp, visible, options->ranks_per_gpu, &ranks_per_gpu, &devices, err);
-        if (status) {
-            return status;
-        }
-        *out = devices > *out ? devices : *out;
-    }
-    return GRS_OK;
-}
-
-static grs_status open_devices(struct session *session, int visible, grs_error *err) {
-    int needed = 0;
-    struct cache_entry *helpers = NULL;
-    enum arch arch;
-    grs_status status = devices_needed(session->options, visible, &needed, err);
-    status = status ? status : device_arch(session->drv, 0, &arch, err);
-    status = status ? status : helpers_get(session->ctx, arch, &helpers, err);
-    session->devices = calloc((size_t)(needed ? needed : 1), sizeof(*session->devices));
-    if (!status && !session->devices) {
-        status = error_set(err, GRS_ERR_MEMORY, "no memory for %d GPUs' tables", needed);
-    }
-    while (!status && session->device_count < needed) {
-        status = device_open(session->drv, session->device_count, helpers->cubin,
-                             &session->devices[session->device_count], err);
-        session->device_count += status == GRS_OK;
-    }
-    cache_entry_free(helpers);
-    return status;
-}
-
-static grs_status session_open(struct session *session, grs_error *err) {
-    const struct grsrun_options *options = session->options;
-    int visible = gpu_count(err);
-    session->drv = visible ? driver_get(err) : NULL;
-    if (!session->drv) {
-        return GRS_ERR_DRIVER;
-    }
-    if (options->guard) {
-        zones_install();
-    }
-    session->verify_rows = calloc(options->shape_count * 2, sizeof(*session->verify_rows));
-    session->bench_rows = calloc(options->shape_count * BENCH_ROWS, sizeof(*session->bench_rows));
-    if (!session->verify_rows || !session->bench_rows) {
-        return error_set(err, GRS_ERR_MEMORY, "no memory for the results of %zu shapes", options->shape_count);
-    }
-    grs_ctx_options ctx_options = GRS_INIT(grs_ctx_options);
-    ctx_options.config_path = options->config_path;
-    ctx_options.arch = options->has_arch ? config_arch_name(options->arch) : NULL;
-    ctx_options.sms = options->sms;
-    grs_status status = grs_ctx_open(&ctx_options, &session->ctx, err);
-    return status ? status : open_devices(session, visible, err);
-}
-
-static void close_team(struct session *session) {
-    baselines_leave(&session->baselines);
-    if (session->team.tp) {
-        team_close(&session->team);
-    }
-}
-
-static void session_close(struct session *session) {
-    close_team(session);
-    grs_ctx_close(session->ctx);
-    for (int i = 0; i < session->device_count; i++) {
-        device_close(&session->devices[i]);
-    }
-    free(session->devices);
-    free(session->verify_rows);
-    free(session->bench_rows);
-}
-
-/* Text goes to standard output, notes to standard error; with --json standard output is for the object alone. */
-static void show(const struct session *session, struct buf *text) {
-    if (!session->options->json && text->data) {
-        fputs(text->data, stdout);
-        fflush(stdout);
-    }
-    buf_free(text);
-}
-
-static void show_notes(const struct grsrun_shape *shape, struct buf *notes) {
-    char *rest = notes->data;
-    for (char *line = notes->data ? strtok_r(notes->data, "\n", &rest) : NULL; line;
-         line = strtok_r(NULL, "\n", &rest)) {
-        if (shape) {
-            fprintf(stderr, "# %" PRId64 ",%" PRId64 ",%" PRId64 " tp %d: %s\n", shape->m, shape->n, shape->k,
-                    shape->tp, line);
-        } else {
-            fprintf(stderr, "# %s\n", line);
-        }
-    }
-    buf_free(notes);
-}
-
-/* The ranks of the shape's tp, its kernel, and memory for its M. */
-static grs_status prepare(struct session *session, const struct grsrun_shape *shape, const grs_kernel **kernel,
-                          grs_error *err) {
-    grs_status status = GRS_OK;
-    if (session->team.tp != shape->tp) {
-        close_team(session);
-        status = team_open(session->ctx, session->options, session->devices, session->device_count, shape->tp,
-                           &session->team, err);
-        if (!status && session->options->bench) {
-            struct buf notes = {0};
-            baselines_join(&session->baselines, &session->team, &notes);
-            show_notes(NULL, &notes);
-        }
-    }
-    status = status ? status : grs_ctx_get(session->ctx, shape->m, shape->n, shape->k, shape->tp, kernel, err);
-    return status ? status
-                  : grs_comm_prepare(session->team.comms[0], *kernel, inside_max_m(session->options, *kernel, shape->m),
-                                     err);
-}
-
 /* Both modes of one shape, in one of the rounds; the rows are shown with the last, or with the first that goes wrong. */
 static grs_status verify(struct session *session, size_t index, int round, const grs_kernel *kernel, grs_error *err) {
     grs_status status = GRS_OK;
@@ -202,9 +66,23 @@ static grs_status verify(struct session *session, size_t index, int round, const
         if (!status && (round + 1 == session->options->rounds || (was_right && !row->passed))) {
             report_verify_text(row, &text);
         }
-        show(session, &text);
-        show_notes(NULL, &notes);
+        session_show(session, &text);
+        session_note(NULL, &notes);
     }
+    return status;
+}
+
+/* With --waits: the kernel once more, with counters. */
+static grs_status get_counting(struct session *session, const struct grsrun_shape *shape, const grs_kernel **out,
+                               grs_error *err) {
+    struct wanted wanted = {.config = session->ctx->config, .shape = *shape, .count_waits = true};
+    grs_status status = wanted_get(session->ctx, &wanted, 1, err);
+    *out = wanted.kernel;
+    if (!status && !wanted.kernel) {
+        *err = *wanted.error;
+        status = err->status;
+    }
+    wanted_free(&wanted, 1);
     return status;
 }
 
@@ -212,8 +90,12 @@ static grs_status bench(struct session *session, const struct grsrun_shape *shap
                         grs_error *err) {
     struct bench_row *rows = &session->bench_rows[session->bench_count];
     struct buf notes = {0}, text = {0};
+    const grs_kernel *counting = NULL;
     bool correct;
-    grs_status status = bench_shape(&session->team, kernel, shape, &session->baselines, rows, &correct, &notes, err);
+    grs_status status = session->options->waits ? get_counting(session, shape, &counting, err) : GRS_OK;
+    status =
+        status ? status
+               : bench_shape(&session->team, kernel, counting, shape, &session->baselines, rows, &correct, &notes, err);
     if (!status) {
         session->bench_count += BENCH_ROWS;
         session->wrong |= !correct;
@@ -221,8 +103,25 @@ static grs_status bench(struct session *session, const struct grsrun_shape *shap
             report_bench_text(&rows[i], &text);
         }
     }
-    show(session, &text);
-    show_notes(shape, &notes);
+    session_show(session, &text);
+    session_note(shape, &notes);
+    return status;
+}
+
+static grs_status ablate(struct session *session, const struct grsrun_shape *shape, grs_error *err) {
+    struct ablate_row *rows = &session->ablate_rows[session->ablate_count];
+    struct buf notes = {0}, text = {0};
+    size_t count;
+    bool correct;
+    grs_status status =
+        ablate_shape(session->ctx, &session->team, shape, &session->baselines, rows, &count, &correct, &notes, err);
+    if (!status) {
+        session->ablate_count += count;
+        session->wrong |= !correct;
+        ablate_text(rows, count, &text);
+    }
+    session_show(session, &text);
+    session_note(shape, &notes);
     return status;
 }
 
@@ -230,10 +129,32 @@ static grs_status bench(struct session *session, const struct grsrun_shape *shap
 static void describe_machine(const struct session *session, struct report_head *head, char driver[32], char cuda[16]) {
     int version = session->drv->version;
     snprintf(cuda, 16, "%d.%d", version / 1000, version % 1000 / 10);
-    *head = (struct report_head){.kind = session->options->bench ? "bench" : "verify",
+    *head = (struct report_head){.kind = session->options->bench    ? "bench"
+                                         : session->options->ablate ? "ablation"
+                                                                    : "verify",
                                  .gpu = session->devices[0].name,
                                  .driver = gpu_driver_version(gpu_driver_paths, driver) ? driver : NULL,
                                  .cuda = cuda};
+}
+
+static json_t *rows_json(const struct session *session) {
+    if (session->options->ablate) {
+        return ablate_json(session->ablate_rows, session->ablate_count);
+    }
+    return session->options->bench ? report_bench_json(session->bench_rows, session->bench_count)
+                                   : report_verify_json(session->verify_rows, session->verify_count);
+}
+
+static grs_status write_chart(const struct session *session, grs_error *err) {
+    struct buf text = {0};
+    if (session->options->ablate) {
+        ablate_draw(session->ablate_rows, session->ablate_count, &text);
+    } else {
+        svg_draw(session->bench_rows, session->bench_count, &text);
+    }
+    grs_status status = report_save(session->options->svg_path, &text, err);
+    buf_free(&text);
+    return status;
 }
 
 /* JSON to standard output, JSON and chart to files, as asked for. Files are what is kept: only of a run that went through
@@ -244,9 +165,7 @@ static grs_status write_results(const struct session *session, const struct repo
     struct buf text = {0};
     grs_status status = GRS_OK;
     if (options->json || options->save_path) {
-        json_t *rows = options->bench ? report_bench_json(session->bench_rows, session->bench_count)
-                                      : report_verify_json(session->verify_rows, session->verify_count);
-        json_t *object = report_object(head, rows);
+        json_t *object = report_object(head, rows_json(session));
         status = report_dump(object, &text, err);
         json_decref(object);
     }
@@ -257,21 +176,34 @@ static grs_status write_results(const struct session *session, const struct repo
         status = report_save(options->save_path, &text, err);
     }
     buf_free(&text);
-    if (!status && keep && options->svg_path) {
-        status = svg_write(options->svg_path, session->bench_rows, session->bench_count, err);
-    }
-    return status;
+    return !status && keep && options->svg_path ? write_chart(session, err) : status;
+}
+
+/* The shape's kernel, and memory for its M. */
+static grs_status prepare(struct session *session, const struct grsrun_shape *shape, const grs_kernel **kernel,
+                          grs_error *err) {
+    grs_status status = grs_ctx_get(session->ctx, shape->m, shape->n, shape->k, shape->tp, kernel, err);
+    return status ? status
+                  : grs_comm_prepare(session->team.comms[0], *kernel, inside_max_m(session->options, *kernel, shape->m),
+                                     err);
 }
 
 static grs_status run_shape(struct session *session, size_t index, int round, grs_error *err) {
-    const struct grsrun_shape *shape = &session->options->shapes[index];
-    const grs_kernel *kernel;
-    grs_status status = prepare(session, shape, &kernel, err);
-    if (session->options->verify) {
+    const struct grsrun_options *options = session->options;
+    const struct grsrun_shape *shape = &options->shapes[index];
+    const grs_kernel *kernel = NULL;
+    grs_status status = session_join(session, shape->tp, err);
+    if (options->verify || options->bench) {
+        status = status ? status : prepare(session, shape, &kernel, err);
+    }
+    if (options->verify) {
         status = status ? status : verify(session, index, round, kernel, err);
     }
-    if (session->options->bench) {
+    if (options->bench) {
         status = status ? status : bench(session, shape, kernel, err);
+    }
+    if (options->ablate) {
+        status = status ? status : ablate(session, shape, err);
     }
     if (status) {
         error_prepend(err, "%" PRId64 ",%" PRId64 ",%" PRId64 " tp %d", shape->m, shape->n, shape->k, shape->tp);
@@ -306,7 +238,8 @@ int grsrun_gpu_main(const struct grsrun_options *options) {
     struct buf text = {0}, notes = {0};
     char driver[32], cuda[16];
     grs_error err;
-    grs_status status = session_open(&session, &err);
+    int visible = gpu_count(&err);
+    grs_status status = visible ? session_open(&session, visible, &err) : GRS_ERR_DRIVER;
     if (!status) {
         describe_machine(&session, &head, driver, cuda);
         report_origin(&head, &text);
@@ -315,10 +248,15 @@ int grsrun_gpu_main(const struct grsrun_options *options) {
         }
         if (options->bench) {
             report_bench_head(&text);
+        }
+        if (options->ablate) {
+            ablate_head(&text);
+        }
+        if (options->bench || options->ablate) {
             baselines_open(&session.baselines, &notes);
         }
-        show(&session, &text);
-        show_notes(NULL, &notes);
+        session_show(&session, &text);
+        session_note(NULL, &notes);
         status = run_shapes(&session, &err);
         grs_error later; /* only the first failure is reported */
         grs_status written = write_results(&session, &head, !status && !session.wrong, status ? &later : &err);

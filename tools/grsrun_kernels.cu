@@ -213,3 +213,11 @@ extern "C" __global__ void grsrun_spin(uint64_t nanoseconds) {
         asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
     } while (now - start < nanoseconds);
 }
+
+// Copies to a peer's memory with plain stores: what the link takes.
+extern "C" __global__ void grsrun_push(const uint4 *from, uint4 *to, int64_t units) {
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < units; i += step) {
+        to[i] = from[i];
+    }
+}

@@ -46,7 +46,7 @@ grs_status library_open(const char *variable, const char *const *names, const ch
     }
     for (size_t i = 0; i < count; i++) {
         void *symbol = dlsym(library, symbols[i].name);
-        if (!symbol) {
+        if (!symbol && !symbols[i].optional) {
             dlclose(library);
             return error_set(err, GRS_ERR_UNSUPPORTED, "%s lacks %s: too old", path && *path ? path : names[0],
                              symbols[i].name);

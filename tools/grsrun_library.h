@@ -2,13 +2,15 @@
 #ifndef GRS_TOOLS_GRSRUN_LIBRARY_H
 #define GRS_TOOLS_GRSRUN_LIBRARY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "grs.h"
 
 struct library_symbol {
     const char *name;
-    void *out; /* of a pointer to a function */
+    void *out;     /* of a pointer to a function           */
+    bool optional; /* NULL where the library has it not    */
 };
 
 /* Opens what $variable names, else the first of `names` (ends with NULL) that the loader finds, or that lies beside NVRTC

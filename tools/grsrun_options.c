@@ -11,7 +11,7 @@
 #define SHAPES_MAX 4096 /* of one command: guards against a slip such as 1:100000+1 */
 #define SIZE_LIMIT INT32_MAX
 
-enum kind { FLAG, NUMBER, SEED, CHOICE, TEXT, STRIDE, ARCH, SHAPE, TP, HELP, VERSION };
+enum kind { FLAG, NUMBER, RATE, SEED, CHOICE, TEXT, STRIDE, ARCH, SHAPE, TP, HELP, VERSION };
 
 struct option_info {
     const char *name;
@@ -38,9 +38,16 @@ static const struct option_info infos[] = {
     {"arch", ARCH, 0, "A", NULL, 0, 0, "the device's by default"},
     {"verify", FLAG, AT(verify), NULL, NULL, 0, 0, "compare every element of D on every rank (the default)"},
     {"bench", FLAG, AT(bench), NULL, NULL, 0, 0, "time against cuBLAS and, with a GPU a rank, NCCL"},
+    {"ablate", FLAG, AT(ablate), NULL, NULL, 0, 0,
+     "time the older policies beside ours, and count what each waits for"},
+    {"waits", FLAG, AT(waits), NULL, NULL, 0, 0, "with --bench: count the cycles that each role waits, and for what"},
+    {"pace", RATE, AT(pace_gbps), "GBPS", NULL, 0, 0,
+     "model a link of so many GB/s a GPU; a rank has its share of it, by SMs"},
+    {"precompile", FLAG, AT(precompile), NULL, NULL, 0, 0,
+     "only compile what the command would launch, into the cache; needs no GPU"},
     {"json", FLAG, AT(json), NULL, NULL, 0, 0, "one JSON object on standard output, nothing else"},
     {"save", TEXT, AT(save_path), "FILE", NULL, 0, 0, "the same object to a file, if all results are right"},
-    {"svg", TEXT, AT(svg_path), "FILE", NULL, 0, 0, "with --bench: chart of the ratio against M"},
+    {"svg", TEXT, AT(svg_path), "FILE", NULL, 0, 0, "with --bench: chart of the ratio against M; with --ablate: bars"},
     {"seed", SEED, AT(seed), "S", NULL, 0, 0, "of the operands (default 1)"},
     {"repeat", NUMBER, AT(repeat), "N", NULL, 1, 1000000, "launches on the same operands, bitwise equal (default 2)"},
     {"rounds", NUMBER, AT(rounds), "N", NULL, 1, 1000000,
@@ -247,6 +254,27 @@ static grs_status parse_seed(const char *text, uint64_t *out, grs_error *err) {
     return GRS_OK;
 }
 
+/* A decimal number without sign or exponent, whatever the locale. */
+static grs_status parse_rate(const char *name, const char *text, double *out, grs_error *err) {
+    double value = 0, unit = 1;
+    bool point = false, digits = false;
+    const char *at = text;
+    for (; (*at >= '0' && *at <= '9') || (*at == '.' && !point); at++) {
+        if (*at == '.') {
+            point = true;
+        } else {
+            digits = true;
+            unit = point ? unit / 10 : unit;
+            value = point ? value + (*at - '0') * unit : value * 10 + (*at - '0');
+        }
+    }
+    if (*at || !digits || value < 0.1 || value > 1e5) {
+        return error_set(err, GRS_ERR_ARGUMENT, "--%s: '%s' is not a rate from 0.1 to 100000", name, text);
+    }
+    *out = value;
+    return GRS_OK;
+}
+
 static grs_status apply(const struct option_info *info, const char *text, struct grsrun_options *out,
                         struct tp_list *tps, enum options_request *request, grs_error *err) {
     void *member = (char *)out + info->offset;
@@ -261,6 +289,7 @@ static grs_status apply(const struct option_info *info, const char *text, struct
         }
         *(int *)member = (int)number;
         return GRS_OK;
+    case RATE: return parse_rate(info->name, text, member, err);
     case SEED: return parse_seed(text, member, err);
     case CHOICE: return parse_choice(info, text, member, err);
     case STRIDE: return parse_stride(info->name, text, member, err);
@@ -344,58 +373,6 @@ static grs_status take_config_shapes(struct grsrun_options *out, const struct tp
     return GRS_OK;
 }
 
-int64_t grsrun_leading(const struct grsrun_stride *stride, int64_t row) {
-    return stride->is_absolute ? stride->value : row + stride->value;
-}
-
-static grs_status check_stride(const char *name, const struct grsrun_stride *stride, char dimension, int64_t row,
-                               grs_error *err) {
-    int64_t ld = grsrun_leading(stride, row);
-    if (ld < row) {
-        return error_set(err, GRS_ERR_ARGUMENT, "--%s: %" PRId64 " is less than a row, %c = %" PRId64, name, ld,
-                         dimension, row);
-    }
-    return GRS_OK;
-}
-
-/* What depends on more than one option. */
-static grs_status check_together(const struct grsrun_options *options, grs_error *err) {
-    if (options->bench && options->backend == BACKEND_EMU) {
-        return error_set(err, GRS_ERR_ARGUMENT, "--bench times GPUs: it cannot be used with --backend emu");
-    }
-    if ((options->json || options->save_path) && options->bench && options->verify) {
-        return error_set(err, GRS_ERR_ARGUMENT,
-                         "--json and --save hold one table: give --bench (which checks D too) or --verify");
-    }
-    if (options->bench && (options->guard || options->rounds > 1)) {
-        return error_set(err, GRS_ERR_ARGUMENT, "--guard and --rounds are for --verify: leave them out with --bench");
-    }
-    if (options->svg_path && !options->bench) {
-        return error_set(err, GRS_ERR_ARGUMENT, "--svg draws what --bench measures: give both");
-    }
-    if (options->procs && (options->bench || options->json || options->save_path || options->graph || options->guard ||
-                           options->ranks_per_gpu || options->backend == BACKEND_EMU)) {
-        return error_set(err, GRS_ERR_ARGUMENT,
-                         "--procs verifies on GPUs: it cannot be used with --bench, --json, --save, --graph, --guard, "
-                         "--ranks-per-gpu or --backend emu");
-    }
-    for (size_t i = 0; i < options->shape_count; i++) {
-        const struct grsrun_shape *shape = &options->shapes[i];
-        if (options->procs && shape->tp != options->shapes[0].tp) {
-            return error_set(err, GRS_ERR_ARGUMENT,
-                             "--procs starts the ranks of one tp, and there are shapes with tp %d and with tp %d",
-                             options->shapes[0].tp, shape->tp);
-        }
-        grs_status status = check_stride("lda", &options->lda, 'K', shape->k, err);
-        status = status ? status : check_stride("ldb", &options->ldb, 'K', shape->k, err);
-        status = status ? status : check_stride("ldd", &options->ldd, 'N', shape->n, err);
-        if (status) {
-            return status;
-        }
-    }
-    return GRS_OK;
-}
-
 grs_status grsrun_options_parse(int argc, char **argv, struct grsrun_options *out, enum options_request *request,
                                 grs_error *err) {
     *out = (struct grsrun_options){.seed = 1, .rounds = 1, .repeat = 2, .iters = 20, .ctas = 2, .runs = 1};
@@ -405,7 +382,7 @@ grs_status grsrun_options_parse(int argc, char **argv, struct grsrun_options *ou
     if (status || *request != OPTIONS_RUN) {
         return status;
     }
-    out->verify |= !out->bench;
+    out->verify |= !out->bench && !out->ablate;
     if (!out->shapes && !out->config_path) {
         return error_set(err, GRS_ERR_ARGUMENT,
                          "nothing to run: give --shape M,N,K or --config FILE; see grsrun --help");
@@ -414,7 +391,7 @@ grs_status grsrun_options_parse(int argc, char **argv, struct grsrun_options *ou
     if (!status) {
         status = out->shapes ? multiply_tp(out, &tps, err) : take_config_shapes(out, &tps, err);
     }
-    return status ? status : check_together(out, err);
+    return status ? status : grsrun_options_check(out, err);
 }
 
 void grsrun_options_free(struct grsrun_options *options) {

@@ -13,6 +13,8 @@ enum options_request { OPTIONS_RUN = 0, OPTIONS_HELP, OPTIONS_VERSION };
 grs_status grsrun_options_parse(int argc, char **argv, struct grsrun_options *out, enum options_request *request,
                                 grs_error *err);
 void grsrun_options_free(struct grsrun_options *options);
+/* What depends on more than one option; GRS_ERR_ARGUMENT as above. */
+grs_status grsrun_options_check(const struct grsrun_options *options, grs_error *err);
 
 void grsrun_options_help(struct buf *out);
 

@@ -14,7 +14,7 @@
 static json_t *text_or_null(const char *text) {
     return text ? json_string(text) : json_null();
 }
-static json_t *number_or_null(double x) {
+json_t *report_number(double x) {
     return isfinite(x) ? json_real(x) : json_null();
 }
 
@@ -87,15 +87,18 @@ double report_ratio(const struct bench_row *row) {
 
 static json_t *bench_row_json(const struct bench_row *row) {
     const struct grsrun_shape *s = &row->shape;
-    return json_pack("{s:I, s:I, s:I, s:i, s:i, s:i, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:s, s:s}",
-                     "m", (json_int_t)s->m, "n", (json_int_t)s->n, "k", (json_int_t)s->k, "tp", s->tp, "ranks_per_gpu",
-                     row->ranks_per_gpu, "sms", row->sms, "pace_gbps", number_or_null(row->pace_gbps), "config",
-                     row->config, "ours_us", number_or_null(row->ours_us), "cublas_us", number_or_null(row->cublas_us),
-                     "cublas_nccl_us", number_or_null(row->cublas_nccl_us), "async_tp_us",
-                     number_or_null(row->async_tp_us), "link_gbps", number_or_null(row->link_gbps), "limit_us",
-                     number_or_null(row->limit_us), "metric", number_or_null(row->metric), "rel_err",
-                     number_or_null(row->rel_err), "iters", row->iters, "mode",
-                     row->isolated ? "isolated" : "back_to_back", "l2", row->l2 == L2_COLD ? "cold" : "warm");
+    return json_pack(
+        "{s:I, s:I, s:I, s:i, s:i, s:i, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:s, s:s, s:o, "
+        "s:o, s:o}",
+        "m", (json_int_t)s->m, "n", (json_int_t)s->n, "k", (json_int_t)s->k, "tp", s->tp, "ranks_per_gpu",
+        row->ranks_per_gpu, "sms", row->sms, "pace_gbps", report_number(row->pace_gbps), "config", row->config,
+        "ours_us", report_number(row->ours_us), "cublas_us", report_number(row->cublas_us), "cublas_nccl_us",
+        report_number(row->cublas_nccl_us), "async_tp_us", report_number(row->async_tp_us), "link_gbps",
+        report_number(row->link_gbps), "limit_us", report_number(row->limit_us), "metric", report_number(row->metric),
+        "rel_err", report_number(row->rel_err), "iters", row->iters, "mode",
+        row->isolated ? "isolated" : "back_to_back", "l2", row->l2 == L2_COLD ? "cold" : "warm",
+        "cublas_nccl_registered_us", report_number(row->registered_us), "link_peak_gbps",
+        report_number(row->link_peak_gbps), "waits", waits_json(&row->waits));
 }
 
 json_t *report_bench_json(const struct bench_row *rows, size_t count) {
@@ -106,7 +109,7 @@ json_t *report_bench_json(const struct bench_row *rows, size_t count) {
     return array;
 }
 
-static void cell(struct buf *out, int width, int decimals, double x) {
+void report_cell(struct buf *out, int width, int decimals, double x) {
     if (isfinite(x)) {
         buf_printf(out, " %*.*f", width, decimals, x);
     } else {
@@ -125,41 +128,46 @@ static void cell_exponent(struct buf *out, double x) {
 void report_bench_head(struct buf *out) {
     buf_puts(out,
              "# ours, cuBLAS: median us of the slowest GPU, with the spread of the samples; +NCCL: cuBLAS, then "
-             "reduce-scatter\n"
+             "reduce-scatter; +reg: between registered buffers\n"
              "# limit: max(cuBLAS, bytes sent / link); ratio: ours / limit; link: bytes that a rank sends / ours\n");
-    buf_printf(out, "#%7s %7s %7s %3s %5s %4s %-8s %-4s %9s %5s %8s %9s %5s %9s %9s %6s %9s %9s\n", "M", "N", "K", "tp",
-               "r/gpu", "SMs", "mode", "L2", "ours us", "+-%", "TFLOP/s", "cuBLAS us", "+-%", "+NCCL us", "limit us",
-               "ratio", "link GB/s", "rel_err");
+    buf_printf(out, "#%7s %7s %7s %3s %5s %4s %-8s %-4s %9s %5s %8s %9s %5s %9s %9s %9s %6s %9s %9s\n", "M", "N", "K",
+               "tp", "r/gpu", "SMs", "mode", "L2", "ours us", "+-%", "TFLOP/s", "cuBLAS us", "+-%", "+NCCL us",
+               "+reg us", "limit us", "ratio", "link GB/s", "rel_err");
 }
 
 void report_bench_text(const struct bench_row *row, struct buf *out) {
     const struct grsrun_shape *s = &row->shape;
     buf_printf(out, " %7" PRId64 " %7" PRId64 " %7" PRId64 " %3d %5d %4d %-8s %-4s", s->m, s->n, s->k, s->tp,
                row->ranks_per_gpu, row->sms, row->isolated ? "isolated" : "b2b", row->l2 == L2_COLD ? "cold" : "warm");
-    cell(out, 9, 2, row->ours_us);
-    cell(out, 5, 1, row->ours_spread * 100);
-    cell(out, 8, 1, report_tflops(row, row->ours_us));
-    cell(out, 9, 2, row->cublas_us);
-    cell(out, 5, 1, row->cublas_spread * 100);
-    cell(out, 9, 2, row->cublas_nccl_us);
-    cell(out, 9, 2, row->limit_us);
-    cell(out, 6, 3, report_ratio(row));
-    cell(out, 9, 1, row->link_gbps);
+    report_cell(out, 9, 2, row->ours_us);
+    report_cell(out, 5, 1, row->ours_spread * 100);
+    report_cell(out, 8, 1, report_tflops(row, row->ours_us));
+    report_cell(out, 9, 2, row->cublas_us);
+    report_cell(out, 5, 1, row->cublas_spread * 100);
+    report_cell(out, 9, 2, row->cublas_nccl_us);
+    report_cell(out, 9, 2, row->registered_us);
+    report_cell(out, 9, 2, row->limit_us);
+    report_cell(out, 6, 3, report_ratio(row));
+    report_cell(out, 9, 1, row->link_gbps);
     cell_exponent(out, row->rel_err);
     buf_puts(out, "\n");
+    if (row->waits.run > 0) {
+        waits_text(&row->waits, out);
+    }
 }
 
 /* ---------------------------------------------------------------- --verify ------------------------------------- */
 
 static json_t *verify_row_json(const struct verify_row *row) {
     const struct grsrun_shape *s = &row->shape;
-    return json_pack("{s:I, s:I, s:I, s:i, s:i, s:i, s:s, s:s, s:i, s:i, s:I, s:I, s:o, s:o, s:o, s:b, s:b, s:b}", "m",
-                     (json_int_t)s->m, "n", (json_int_t)s->n, "k", (json_int_t)s->k, "tp", s->tp, "ranks_per_gpu",
+    return json_pack("{s:I, s:I, s:I, s:i, s:i, s:i, s:s, s:s, s:i, s:i, s:I, s:I, s:o, s:o, s:o, s:b, s:b, s:b, s:o}",
+                     "m", (json_int_t)s->m, "n", (json_int_t)s->n, "k", (json_int_t)s->k, "tp", s->tp, "ranks_per_gpu",
                      row->ranks_per_gpu, "sms", row->sms, "config", row->config, "mode", row->mode, "data_sets",
                      row->data_sets, "launches", row->launches, "elements", (json_int_t)row->elements, "mismatches",
-                     (json_int_t)row->mismatches, "rel_err", number_or_null(row->rel_err), "metric",
-                     number_or_null(row->metric), "worst", number_or_null(row->worst), "repeats_equal",
-                     row->repeats_equal, "surroundings_intact", row->surroundings_intact, "passed", row->passed);
+                     (json_int_t)row->mismatches, "rel_err", report_number(row->rel_err), "metric",
+                     report_number(row->metric), "worst", report_number(row->worst), "repeats_equal",
+                     row->repeats_equal, "surroundings_intact", row->surroundings_intact, "passed", row->passed,
+                     "pace_gbps", report_number(row->pace_gbps));
 }
 
 json_t *report_verify_json(const struct verify_row *rows, size_t count) {
@@ -182,6 +190,6 @@ void report_verify_text(const struct verify_row *row, struct buf *out) {
                row->ranks_per_gpu, row->sms, row->mode, row->launches, row->mismatches);
     cell_exponent(out, row->rel_err);
     cell_exponent(out, row->metric);
-    cell(out, 8, 3, row->worst);
+    report_cell(out, 8, 3, row->worst);
     buf_printf(out, "  %s\n", row->passed ? "ok" : "FAILED");
 }

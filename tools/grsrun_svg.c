@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "tools/grsrun_draw.h"
+
 /* The page, the plot in it, and the legend to its right; in pixels. */
 enum { WIDTH = 960, HEIGHT = 480, LEFT = 64, TOP = 40, RIGHT = 700, BOTTOM = 420, LEGEND_X = 720, LEGEND_STEP = 18 };
 
@@ -54,33 +56,13 @@ static bool find_axes(const struct bench_row *rows, size_t count, struct axes *o
     return true;
 }
 
-static void put_text(struct buf *out, double x, double y, const char *anchor, const char *text) {
-    buf_puts(out, "<text x=\"");
-    buf_fixed(out, x, 1);
-    buf_puts(out, "\" y=\"");
-    buf_fixed(out, y, 1);
-    buf_printf(out, "\" text-anchor=\"%s\">%s</text>\n", anchor, text);
-}
-
-static void put_line(struct buf *out, double x1, double y1, double x2, double y2, const char *style) {
-    const double numbers[] = {x1, y1, x2, y2};
-    static const char *const names[] = {"x1", "y1", "x2", "y2"};
-    buf_puts(out, "<line");
-    for (int i = 0; i < 4; i++) {
-        buf_printf(out, " %s=\"", names[i]);
-        buf_fixed(out, numbers[i], 1);
-        buf_puts(out, "\"");
-    }
-    buf_printf(out, " %s/>\n", style);
-}
-
 static void draw_axes(const struct axes *axes, struct buf *out) {
     char label[32];
     for (int power = axes->first; power <= axes->last; power++) {
         double x = place_x(axes, ldexp(1, power));
-        put_line(out, x, TOP, x, BOTTOM, "stroke=\"#dddddd\"");
+        draw_line(out, x, TOP, x, BOTTOM, "stroke=\"#dddddd\"");
         snprintf(label, sizeof(label), "%" PRId64, (int64_t)1 << power);
-        put_text(out, x, BOTTOM + 18, "middle", label);
+        draw_text(out, x, BOTTOM + 18, "middle", label);
     }
     int step = (axes->top - axes->bottom) / 12 + 1;
     for (int tenth = axes->bottom; tenth <= axes->top; tenth++) {
@@ -88,17 +70,17 @@ static void draw_axes(const struct axes *axes, struct buf *out) {
             continue;
         }
         double y = place_y(axes, tenth / 10.0);
-        put_line(out, LEFT, y, RIGHT, y,
-                 tenth == 10 ? "stroke=\"#666666\" stroke-width=\"1.5\"" : "stroke=\"#dddddd\"");
+        draw_line(out, LEFT, y, RIGHT, y,
+                  tenth == 10 ? "stroke=\"#666666\" stroke-width=\"1.5\"" : "stroke=\"#dddddd\"");
         snprintf(label, sizeof(label), "%d.%d", tenth / 10, tenth % 10);
-        put_text(out, LEFT - 8, y + 4, "end", label);
+        draw_text(out, LEFT - 8, y + 4, "end", label);
     }
-    put_text(out, (LEFT + RIGHT) / 2.0, BOTTOM + 40, "middle", "M");
+    draw_text(out, (LEFT + RIGHT) / 2.0, BOTTOM + 40, "middle", "M");
 }
 
 /* The line that row `first` is the first of, in order of M as the rows come. */
-static void draw_line(const struct axes *axes, const struct bench_row *rows, size_t count, size_t first, int number,
-                      struct buf *out) {
+static void draw_curve(const struct axes *axes, const struct bench_row *rows, size_t count, size_t first, int number,
+                       struct buf *out) {
     const char *colour = colours[(size_t)number % COLOURS], *dash = dashes[(size_t)number / COLOURS % DASHES];
     char style[96], label[96];
     snprintf(style, sizeof(style), "stroke=\"%s\" stroke-width=\"2\" stroke-dasharray=\"%s\"", colour, dash);
@@ -122,10 +104,10 @@ static void draw_line(const struct axes *axes, const struct bench_row *rows, siz
         }
     }
     double y = TOP + 10 + number * (double)LEGEND_STEP;
-    put_line(out, LEGEND_X, y - 4, LEGEND_X + 28, y - 4, style);
+    draw_line(out, LEGEND_X, y - 4, LEGEND_X + 28, y - 4, style);
     snprintf(label, sizeof(label), "N %" PRId64 ", K %" PRId64 ", tp %d", rows[first].shape.n, rows[first].shape.k,
              rows[first].shape.tp);
-    put_text(out, LEGEND_X + 36, y, "start", label);
+    draw_text(out, LEGEND_X + 36, y, "start", label);
 }
 
 static bool is_first_of_line(const struct bench_row *rows, size_t i) {
@@ -144,23 +126,20 @@ void svg_draw(const struct bench_row *rows, size_t count, struct buf *out) {
         lines += is_first_of_line(rows, i);
     }
     int legend = TOP + 30 + lines * LEGEND_STEP, height = legend > HEIGHT ? legend : HEIGHT;
-    buf_printf(out,
-               "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
-               "font-family=\"sans-serif\" font-size=\"13\">\n<rect width=\"%d\" height=\"%d\" fill=\"white\"/>\n",
-               WIDTH, height, WIDTH, height, WIDTH, height);
-    put_text(out, LEFT, TOP - 16, "start", "time / max(cuBLAS, bytes sent / link), back to back; lower is better");
+    draw_begin(out, WIDTH, height);
+    draw_text(out, LEFT, TOP - 16, "start", "time / max(cuBLAS, bytes sent / link), back to back; lower is better");
     if (find_axes(rows, count, &axes)) {
         draw_axes(&axes, out);
         int number = 0;
         for (size_t i = 0; i < count; i++) {
             if (is_first_of_line(rows, i)) {
-                draw_line(&axes, rows, count, i, number++, out);
+                draw_curve(&axes, rows, count, i, number++, out);
             }
         }
     } else {
-        put_text(out, LEFT, TOP + 20, "start", "nothing to compare with was measured");
+        draw_text(out, LEFT, TOP + 20, "start", "nothing to compare with was measured");
     }
-    buf_puts(out, "</svg>\n");
+    draw_end(out);
 }
 
 grs_status svg_write(const char *path, const struct bench_row *rows, size_t count, grs_error *err) {

@@ -1,9 +1,11 @@
 #include "tools/grsrun_team.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "common/error.h"
+#include "runtime/group.h"
 #include "templates/args.h"
 
 /* Words on either side of a matrix: more than a tile is high or wide in memory. Not a multiple of 128 bytes, so that bases
@@ -43,7 +45,16 @@ grs_status team_open(grs_ctx *ctx, const struct grsrun_options *options, struct 
     out->sms = options->sms ? options->sms : devices[0].sms / out->ranks_per_gpu;
     grs_comm_options comm_options = GRS_INIT(grs_comm_options);
     comm_options.sms = options->sms;
-    return grs_comm_create_local(ctx, tp, ordinals, &comm_options, out->comms, err);
+    status = grs_comm_create_local(ctx, tp, ordinals, &comm_options, out->comms, err);
+    if (status) {
+        return status;
+    }
+    struct group *group = out->comms[0]->group;
+    if (options->pace_gbps > 0) { /* a link of a whole GPU, of which the rank has as much as of its SMs */
+        group_set_pace(group, options->pace_gbps * out->sms / devices[0].sms);
+    }
+    out->pace_gbps = group->pace_ps_per_kib ? 1024e3 / (double)group->pace_ps_per_kib : NAN;
+    return GRS_OK;
 }
 
 void team_close(struct team *team) {

@@ -10,6 +10,7 @@ struct team {
     struct device *devices; /* in use, borrowed */
     int device_count, ranks_per_gpu, tp;
     int sms;                           /* what a rank may use */
+    double pace_gbps;                  /* of a rank's link under the link model; NAN: none */
     bool in_processes;                 /* this process has one rank of the team, */
     int own_rank;                      /* this one; everything of the others is computed on its GPU */
     grs_comm *comms[GRS_MAX_TP];       /* NULL: a rank of another process */

@@ -47,7 +47,7 @@ static void note_place(const struct verify_row *row, int launch, struct buf *not
                row->shape.n, row->shape.k, row->shape.tp, row->mode, row->data_sets + 1, launch + 1);
 }
 
-static grs_status checksum(const struct operands *operands, uint64_t *out, grs_error *err) {
+grs_status verify_checksum(const struct operands *operands, uint64_t *out, grs_error *err) {
     *out = 0;
     for (int rank = 0; rank < operands->shape.tp; rank++) {
         uint64_t mine;
@@ -86,7 +86,7 @@ static grs_status one_launch(const struct reference *reference, const grs_kernel
     }
 
     uint64_t sum;
-    status = checksum(operands, &sum, err);
+    status = verify_checksum(operands, &sum, err);
     if (status || (launch && sum == *first_sum)) {
         return status;
     }
@@ -126,6 +126,7 @@ void verify_begin(const struct team *team, const grs_kernel *kernel, const struc
                                .sms = team->sms,
                                .mode = mode == VALUES_EXACT ? "exact" : "random",
                                .worst = mode == VALUES_EXACT ? NAN : 0,
+                               .pace_gbps = team->pace_gbps,
                                .repeats_equal = true,
                                .surroundings_intact = true,
                                .passed = true};

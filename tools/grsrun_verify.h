@@ -11,6 +11,9 @@ grs_status verify_launch(const struct reference *reference, const struct operand
 /* Whether the statistics of a comparison are within the limits for these operands. */
 bool verify_statistics(const struct grsrun_shape *shape, enum values_mode mode, const struct values_verdict *verdict);
 
+/* A number that depends on every bit of every rank's D. Waits. */
+grs_status verify_checksum(const struct operands *operands, uint64_t *out, grs_error *err);
+
 /* A row before its first round. */
 void verify_begin(const struct team *team, const grs_kernel *kernel, const struct grsrun_shape *shape,
                   enum values_mode mode, struct verify_row *out);

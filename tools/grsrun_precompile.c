@@ -1,0 +1,125 @@
+/* grsrun --precompile: what the command would launch, compiled into the cache, so that a machine with GPUs waits for no
+ * compiler. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/error.h"
+#include "runtime/kernel.h"
+#include "tools/grsrun_ablate.h"
+#include "tools/grsrun_context.h"
+#include "tools/grsrun_helpers.h"
+
+/* Kernels of one shape at most: a variant without and with counters each. */
+#define KERNELS (2 * VARIANT_COUNT)
+
+struct job {
+    const struct grsrun_options *options;
+    grs_ctx *ctx;
+    struct config *configs; /* VARIANT_COUNT a shape, with --ablate */
+    struct wanted *list;
+    size_t count;
+};
+
+static grs_status want_shape(struct job *job, size_t index, grs_error *err) {
+    const struct grsrun_shape *shape = &job->options->shapes[index];
+    if (job->options->ablate) {
+        struct variants_base base;
+        grs_status status = variants_base(job->ctx->config, job->ctx->arch, shape, &base, err);
+        if (!status) {
+            ablate_want(&base, shape, &job->configs[index * VARIANT_COUNT], &job->list[job->count]);
+            job->count += KERNELS;
+        }
+        return status;
+    }
+    job->list[job->count++] = (struct wanted){.config = job->ctx->config, .shape = *shape};
+    if (job->options->waits) {
+        job->list[job->count++] = (struct wanted){.config = job->ctx->config, .shape = *shape, .count_waits = true};
+    }
+    return GRS_OK;
+}
+
+static grs_status want_all(struct job *job, grs_error *err) {
+    size_t shapes = job->options->shape_count;
+    job->configs = calloc(shapes * VARIANT_COUNT, sizeof(*job->configs));
+    job->list = calloc(shapes * KERNELS, sizeof(*job->list));
+    grs_status status = job->configs && job->list
+                            ? GRS_OK
+                            : error_set(err, GRS_ERR_MEMORY, "no memory for the kernels of %zu shapes", shapes);
+    for (size_t i = 0; i < shapes && !status; i++) {
+        status = want_shape(job, i, err);
+    }
+    return status;
+}
+
+/* A variant that cannot be is a row that says so, and no failure. */
+static bool is_refusal(const struct job *job, const struct wanted *wanted) {
+    return job->options->ablate &&
+           (wanted->error->status == GRS_ERR_PLAN || wanted->error->status == GRS_ERR_UNSUPPORTED);
+}
+
+/* Several shapes often want the same kernel. */
+static bool is_first(const struct job *job, size_t index) {
+    for (size_t i = 0; i < index; i++) {
+        if (job->list[i].kernel && !strcmp(job->list[i].kernel->key, job->list[index].kernel->key)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static grs_status report(const struct job *job, grs_error *err) {
+    grs_status status = GRS_OK;
+    for (size_t i = 0; i < job->count; i++) {
+        const struct wanted *wanted = &job->list[i];
+        if (wanted->kernel && !is_first(job, i)) {
+            continue;
+        }
+        if (wanted->kernel) {
+            printf("%s %s%s %s\n", wanted->kernel->key, wanted->kernel->plan.name,
+                   wanted->count_waits ? " with wait counters" : "",
+                   wanted->kernel->source == GRS_FROM_COMPILER ? "compiled" : "was there");
+        } else {
+            fprintf(stderr, "# %s\n", wanted->error->text);
+            if (!is_refusal(job, wanted) && !status) {
+                *err = *wanted->error;
+                status = err->status;
+            }
+        }
+    }
+    return status;
+}
+
+static grs_status precompile(struct job *job, grs_error *err) {
+    const char *why = NULL;
+    struct cache_entry *helpers = NULL;
+    grs_status status = grsrun_context_open(job->options, &job->ctx, err);
+    if (status) {
+        return status;
+    }
+    if (!cache_dir(job->ctx->cache, &why)) {
+        return error_set(err, GRS_ERR_IO, "there is no cache to fill: %s", why);
+    }
+    status = helpers_get(job->ctx, job->ctx->arch, &helpers, err);
+    cache_entry_free(helpers);
+    status = status ? status : want_all(job, err);
+    status = status ? status : wanted_get(job->ctx, job->list, job->count, err);
+    status = status ? status : report(job, err);
+    const char *trouble = cache_trouble(job->ctx->cache);
+    return status || !trouble ? status : error_set(err, GRS_ERR_IO, "%s", trouble);
+}
+
+int grsrun_precompile_main(const struct grsrun_options *options) {
+    struct job job = {.options = options};
+    grs_error err;
+    grs_status status = precompile(&job, &err);
+    if (status) {
+        fprintf(stderr, "grsrun: %s\n", err.text);
+    }
+    wanted_free(job.list, job.count);
+    grs_ctx_close(job.ctx);
+    free(job.list);
+    free(job.configs);
+    return grsrun_exit_code(status);
+}
