@@ -1,29 +1,47 @@
 #!/usr/bin/env bash
 # `make bench`: measures on this machine's GPUs and keeps the results.
 #
-#   bench/run.sh [SET...]
+#   bench/run.sh [--precompile] [SET...]
 #
 #   gemm       one rank against cuBLAS with warm L2: M 2048 … 8192, N 4096 and 8192, K 1024 … 14336
 #   gemm-cold  the same with cold L2
 #   ring       a rank on every GPU; where there is one, two ranks share it: N 4096 K 2048 and others of its kind
+#   link       (two GPUs or more) the same and M 64 and 256, a rank a GPU, with PyTorch's fused operator beside it
+#   paced      two ranks on one GPU under a model of the link at $PACE GB/s a GPU (372)
 #   crowd      4 and 8 ranks on one GPU
+#   ablation   every older policy beside ours, N 4096 K 2048, M 512 … 8192: 2 and 4 ranks on one GPU, without and with that
+#              model, and where there are more GPUs a rank on each
 #
-# Without an argument: all of them. BENCH_OUT: where the files go (bench/results); BENCH_FLAGS: more options for grsrun. Each
-# set leaves one .json and one .svg, named after the GPU; bench/tables.py puts them into README and docs. When a run fails
-# the files of the one before stay.
+# Without an argument: all that this machine can do. BENCH_OUT: where the files go (bench/results); BENCH_FLAGS: more options
+# for grsrun; TORCHRUN: PyTorch's launcher (torchrun). Each set leaves .json and .svg files, named after the GPU; bench/README.md
+# says what is in them, and bench/tables.py puts them into README and docs. When a run fails the files of the one before stay.
+#
+# --precompile: needs no GPU and measures nothing: compiles the sets' kernels into the cache. GPUS says how many GPUs the
+# machine has that they are for (2).
 set -eu
 cd "$(dirname "$0")/.."
 BUILD=${BUILD:-build}
 out=${BENCH_OUT:-bench/results}
-mkdir -p "$out"
-if [[ $# -eq 0 ]]; then set -- gemm gemm-cold ring crowd; fi
+pace=${PACE:-372}
+torchrun=${TORCHRUN:-torchrun}
+precompile=
+if [[ ${1:-} == --precompile ]]; then precompile=yes && shift; fi
 
-gpus=$(nvidia-smi --list-gpus 2>/dev/null | grep -c '^GPU' || true)
-if [[ $gpus -eq 0 ]]; then
-    echo "bench: nvidia-smi lists no GPU: nothing can be measured here" >&2
-    exit 1
+if [[ $precompile ]]; then
+    gpus=${GPUS:-2} gpu=none
+else
+    gpus=$(nvidia-smi --list-gpus 2>/dev/null | grep -c '^GPU' || true)
+    if [[ $gpus -eq 0 ]]; then
+        echo "bench: nvidia-smi lists no GPU: nothing can be measured here" >&2
+        exit 1
+    fi
+    gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1 | sed -E 's/^NVIDIA //; s/[^A-Za-z0-9]+/-/g' | tr '[:upper:]' '[:lower:]')
+    mkdir -p "$out"
 fi
-gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1 | sed -E 's/^NVIDIA //; s/[^A-Za-z0-9]+/-/g' | tr '[:upper:]' '[:lower:]')
+if [[ $# -eq 0 ]]; then
+    set -- gemm gemm-cold ring paced crowd ablation
+    if [[ $gpus -gt 1 ]]; then set -- "$@" link; fi
+fi
 
 gemm=()
 for n in 4096 8192; do
@@ -34,22 +52,68 @@ done
 # shellcheck disable=SC2054 # the commas are part of the shapes
 ring=(--shape 512:8192,4096,2048 --shape 2048:8192,8192,1024 --shape 2048,8192,8192,4096 --shape 2048,8192,14336
     --shape 8192,4096,7168)
+# The same and two smaller, one by one, for what takes no ranges.
+# shellcheck disable=SC2054
+link=(64,4096,2048 256,4096,2048 512,4096,2048 1024,4096,2048 2048,4096,2048 4096,4096,2048 8192,4096,2048 2048,8192,1024
+    4096,8192,1024 8192,8192,1024 2048,8192,4096 8192,8192,4096 2048,8192,14336 8192,4096,7168)
 
-measure() { # NAME OPTIONS...
+measure() { # NAME --bench|--ablate OPTIONS...
     local file=$out/$gpu-$1
     shift
     # shellcheck disable=SC2086 # BENCH_FLAGS is a list of words
-    "$BUILD/grsrun" --backend gpu --bench --save "$file.json" --svg "$file.svg" "$@" ${BENCH_FLAGS:-}
+    if [[ $precompile ]]; then
+        "$BUILD/grsrun" --precompile "$@" ${BENCH_FLAGS:-}
+    else
+        "$BUILD/grsrun" --backend gpu --save "$file.json" --svg "$file.svg" "$@" ${BENCH_FLAGS:-}
+    fi
+}
+
+# PyTorch's operator on the shapes of the set, into its rows. Without PyTorch the column stays empty.
+add_async_tp() { # FILE
+    local times
+    if ! command -v "$torchrun" >/dev/null; then
+        echo "# no async-TP: there is no $torchrun (TORCHRUN may name it)" >&2
+        return
+    fi
+    times=$(mktemp)
+    if "$torchrun" --standalone --nproc-per-node="$gpus" bench/async_tp.py --out "$times" "${link[@]}" >&2; then
+        bench/async_tp.py --merge "$times" "$1"
+    else
+        echo "# no async-TP: $torchrun failed" >&2
+    fi
+    rm -f "$times"
 }
 
 for name in "$@"; do
     case $name in
-    gemm) measure gemm --tp 1 "${gemm[@]}" ;;
-    gemm-cold) measure gemm-cold --tp 1 --l2 cold "${gemm[@]}" ;;
-    ring) if [[ $gpus -gt 1 ]]; then measure "x$gpus-ring" --tp "$gpus" "${ring[@]}"; else measure ring --tp 2 "${ring[@]}"; fi ;;
-    crowd) measure crowd --tp 4,8 --ranks-per-gpu 8 --shape 4096,8192,4096,2048 ;;
+    gemm) measure gemm --bench --tp 1 "${gemm[@]}" ;;
+    gemm-cold) measure gemm-cold --bench --tp 1 --l2 cold "${gemm[@]}" ;;
+    ring)
+        if [[ $gpus -gt 1 ]]; then
+            measure "x$gpus-ring" --bench --tp "$gpus" "${ring[@]}"
+        else
+            measure ring --bench --tp 2 "${ring[@]}"
+        fi
+        ;;
+    link)
+        if [[ $gpus -lt 2 ]]; then
+            echo "bench: link needs two GPUs" >&2
+            exit 1
+        fi
+        measure "x$gpus-link" --bench --waits --tp "$gpus" --ranks-per-gpu 1 "${link[@]/#/--shape=}"
+        if [[ ! $precompile ]]; then add_async_tp "$out/$gpu-x$gpus-link.json"; fi
+        ;;
+    paced) measure paced --bench --waits --tp 2 --ranks-per-gpu 8 --pace "$pace" "${ring[@]}" ;;
+    crowd) measure crowd --bench --tp 4,8 --ranks-per-gpu 8 --shape 4096,8192,4096,2048 ;;
+    ablation)
+        measure ablation --ablate --tp 2,4 --ranks-per-gpu 8 --shape 512:8192,4096,2048
+        measure ablation-paced --ablate --tp 2,4 --ranks-per-gpu 8 --pace "$pace" --shape 512:8192,4096,2048
+        if [[ $gpus -gt 1 ]]; then
+            measure "x$gpus-ablation" --ablate --tp "$gpus" --ranks-per-gpu 1 --shape 512:8192,4096,2048
+        fi
+        ;;
     *)
-        echo "bench: '$name' is none of gemm, gemm-cold, ring, crowd" >&2
+        echo "bench: '$name' is none of gemm, gemm-cold, ring, link, paced, crowd, ablation" >&2
         exit 2
         ;;
     esac

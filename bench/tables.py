@@ -8,9 +8,11 @@ In a Markdown file, what stands between these two lines is replaced by a table:
     <!-- table: bench/results/h200-gemm.json columns=m,n,k,ours_us,cublas_us,ratio where=mode:back_to_back,l2:warm -->
     <!-- /table -->
 
-The path counts from the root of the repository. `columns` are keys of the file's rows, or one of those below that follow
-from them; without it a table of kind "bench" gets its usual ones. `where` keeps the rows whose values are these. `caption=no`
-leaves out the line below the table that says where the figures come from. A null is shown as a dash.
+The path counts from the root of the repository. `columns` are keys of the file's rows (with dots where a value has keys of its
+own: waits.math.stage_full), or one of those below that follow from them; without it tables of kinds "bench" and "ablation" get
+their usual ones. `where` keeps the rows whose values are these. `pivot=m value=us` makes a column of `value` for each value of m
+beside `columns`. `caption=no` leaves out the line below the table that says where the figures come from. With `pending=SET` a
+file that is not there yet is no mistake: the table is then a line that says how to make it. A null is shown as a dash.
 
 --check changes nothing and exits 1 where a file would change.
 """
@@ -23,17 +25,28 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MARKER = re.compile(r"^<!-- table: (?P<what>.*?) -->\n(?P<old>.*?)^<!-- /table -->$", re.MULTILINE | re.DOTALL)
-BENCH_COLUMNS = "m,n,k,tp,ours_us,tflops,cublas_us,cublas_nccl_us,limit_us,ratio,speedup"
+USUAL_COLUMNS = {
+    "bench": "m,n,k,tp,ours_us,tflops,cublas_us,cublas_nccl_us,limit_us,ratio,speedup",
+    "ablation": "title,us,ratio,speedup_over_older,waits.math.stage_full,waits.math.tile_ready,waits.prefetcher.upstream,"
+                "waits.prefetcher.tile_free",
+}
 
 
 def quotient(a, b):
     return None if a is None or not b else a / b
 
 
+def best_of(row):
+    """The fastest of the ways that do the whole work with libraries."""
+    times = [row.get(key) for key in ("cublas_nccl_us", "cublas_nccl_registered_us", "async_tp_us")]
+    return min((time for time in times if time is not None), default=None)
+
+
 # Columns that follow from a row of kind "bench".
 DERIVED = {
     "ratio": lambda row: quotient(row["ours_us"], row["limit_us"]),
     "speedup": lambda row: quotient(row["cublas_nccl_us"], row["ours_us"]),
+    "speedup_over_best": lambda row: quotient(best_of(row), row["ours_us"]),
     "tflops": lambda row: quotient(2e-6 * row["m"] * row["n"] * row["k"] * row["ranks_per_gpu"], row["ours_us"]),
 }
 TITLES = {
@@ -41,16 +54,23 @@ TITLES = {
     "async_tp_us": "async-TP, µs", "limit_us": "limit, µs", "tflops": "TFLOP/s", "ratio": "ours / limit",
     "speedup": "cuBLAS + NCCL / ours", "link_gbps": "link, GB/s", "pace_gbps": "pace, GB/s", "l2": "L2",
     "ranks_per_gpu": "ranks a GPU", "sms": "SMs", "rel_err": "relative error",
+    "cublas_nccl_registered_us": "the same, registered, µs", "link_peak_gbps": "link measured, GB/s",
+    "speedup_over_best": "best baseline / ours", "title": "", "us": "µs", "speedup_over_older": "older / this",
+    "waits.math.stage_full": "math waits for A, B", "waits.math.tile_ready": "math waits for the tile buffer",
+    "waits.prefetcher.upstream": "prefetcher waits for upstream", "waits.prefetcher.tile_free": "prefetcher waits for the buffer",
 }
-SUMMARISED = ("ratio", "speedup")
+SUMMARISED = ("ratio", "speedup", "speedup_over_best", "speedup_over_older")
 
 
 def value_of(row, column):
+    if column in row:
+        return row[column]
     if column in DERIVED:
         return DERIVED[column](row)
-    if column not in row:
-        raise ValueError(f"the rows have no '{column}'; they have {', '.join(row)} and {', '.join(DERIVED)}")
-    return row[column]
+    if column.startswith("waits.") and "waits" in row: # a wait that never happened has no key
+        _, role, wait = column.split(".")
+        return row["waits"]["roles"].get(role, {}).get(wait, 0.0) if row["waits"] else None
+    raise ValueError(f"the rows have no '{column}'; they have {', '.join(row)} and {', '.join(DERIVED)}")
 
 
 def shown(column, value):
@@ -61,6 +81,8 @@ def shown(column, value):
     if isinstance(value, float):
         if column in ("rel_err", "metric"):
             return f"{value:.1e}"
+        if column.startswith("waits."):
+            return f"{value * 100:.0f} %"
         if column in SUMMARISED:
             return f"{value:.2f}"
         return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}"
@@ -69,24 +91,28 @@ def shown(column, value):
 
 def parse_marker(text):
     path, *words = text.split()
-    known = {"columns": None, "where": "", "caption": "yes"}
+    known = {"columns": None, "where": "", "caption": "yes", "pivot": None, "value": None, "pending": None}
     for word in words:
         name, equals, value = word.partition("=")
         if name not in known or not equals:
-            raise ValueError(f"'{word}' is none of columns=, where=, caption=")
+            raise ValueError(f"'{word}' is none of {', '.join(key + '=' for key in known)}")
         known[name] = value
-    where = dict(pair.split(":", 1) for pair in known["where"].split(",") if pair)
-    return path, known["columns"], where, known["caption"] != "no"
+    if (known["pivot"] is None) != (known["value"] is None):
+        raise ValueError("pivot= and value= come together")
+    known["where"] = dict(pair.split(":", 1) for pair in known["where"].split(",") if pair)
+    return path, known
 
 
 def caption_of(data, rows, columns):
+    if "title" in columns: # rows that are compared with one another have no mean
+        columns = []
     parts = []
     for column in columns:
         values = [value_of(row, column) for row in rows if column in SUMMARISED]
         values = [value for value in values if value is not None]
         if values:
             mean = math.exp(sum(map(math.log, values)) / len(values))
-            worst = min(values) if column == "speedup" else max(values)
+            worst = max(values) if column == "ratio" else min(values)
             parts.append(f"{TITLES[column]}: geometric mean {mean:.3f}, worst {worst:.3f}.")
     origin = [data["gpu"], data["driver"] and f"driver {data['driver']}", data["cuda"] and f"CUDA {data['cuda']}",
               data["date"][:10], data["commit"] and f"commit {data['commit']}{' with changes' if data['dirty'] else ''}"]
@@ -94,20 +120,42 @@ def caption_of(data, rows, columns):
     return " ".join(parts)
 
 
+def line_of(cells):
+    return "| " + " | ".join(cells) + " |"
+
+
+def pivoted(rows, columns, pivot, value):
+    """A line for each combination of the columns, in the order in which they come, a cell for each value of the pivot."""
+    places = sorted({value_of(row, pivot) for row in rows})
+    cells = {}
+    for row in rows:
+        line = cells.setdefault(tuple(shown(column, value_of(row, column)) for column in columns), {})
+        if value_of(row, pivot) in line:
+            raise ValueError(f"several rows have {pivot} {value_of(row, pivot)} and the same {', '.join(columns)}")
+        line[value_of(row, pivot)] = shown(value, value_of(row, value))
+    head = [TITLES.get(column, column) for column in columns] + [f"{TITLES.get(pivot, pivot)} {place}" for place in places]
+    return [line_of(head), "| --- " * len(head) + "|"] + [
+        line_of([*key, *(line.get(place, "–") for place in places)]) for key, line in cells.items()]
+
+
 def table(marker):
-    path, wanted, where, with_caption = parse_marker(marker)
+    path, options = parse_marker(marker)
+    if options["pending"] and not os.path.exists(os.path.join(ROOT, path)):
+        return f"*Not measured yet: `bench/run.sh {options['pending']}` makes this table.*\n"
     with open(os.path.join(ROOT, path), encoding="utf-8") as file:
         data = json.load(file)
-    rows = [row for row in data["rows"] if all(str(value_of(row, key)) == value for key, value in where.items())]
+    rows = [row for row in data["rows"] if all(str(value_of(row, key)) == value for key, value in options["where"].items())]
     if not rows:
         raise ValueError(f"{path} has no row like that")
-    if wanted is None and data["kind"] != "bench":
+    if options["columns"] is None and data["kind"] not in USUAL_COLUMNS:
         raise ValueError(f"{path} is of kind '{data['kind']}': say which columns=")
-    columns = (wanted or BENCH_COLUMNS).split(",")
-    lines = ["| " + " | ".join(TITLES.get(column, column) for column in columns) + " |", "| --- " * len(columns) + "|"]
-    for row in rows:
-        lines.append("| " + " | ".join(shown(column, value_of(row, column)) for column in columns) + " |")
-    if with_caption:
+    columns = (options["columns"] or USUAL_COLUMNS[data["kind"]]).split(",")
+    if options["pivot"]:
+        lines = pivoted(rows, columns, options["pivot"], options["value"])
+    else:
+        lines = [line_of(TITLES.get(column, column) for column in columns), "| --- " * len(columns) + "|"]
+        lines += [line_of(shown(column, value_of(row, column)) for column in columns) for row in rows]
+    if options["caption"] != "no":
         lines += ["", caption_of(data, rows, columns)]
     return "\n".join(lines) + "\n"
 

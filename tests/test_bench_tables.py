@@ -13,7 +13,14 @@ SCRIPT = ROOT / "bench" / "tables.py"
 
 ROW = {"m": 8192, "n": 4096, "k": 2048, "tp": 2, "ranks_per_gpu": 1, "sms": 132, "pace_gbps": None, "config": "k",
        "ours_us": 200.0, "cublas_us": 160.0, "cublas_nccl_us": 300.0, "async_tp_us": None, "link_gbps": 167.8,
-       "limit_us": 160.0, "metric": 4e-6, "rel_err": 0.002, "iters": 20, "mode": "back_to_back", "l2": "warm"}
+       "limit_us": 160.0, "metric": 4e-6, "rel_err": 0.002, "iters": 20, "mode": "back_to_back", "l2": "warm",
+       "cublas_nccl_registered_us": 280.0, "link_peak_gbps": 371.0, "waits": None}
+KEYS_AT_FIRST = 19  # files that were written before the last three columns came stay as they are
+VARIANT = {"m": 512, "n": 4096, "k": 2048, "tp": 2, "ranks_per_gpu": 2, "sms": 66, "pace_gbps": None, "iters": 20,
+           "variant": "older", "title": "older", "baseline": False, "best_baseline": False, "config": "k", "tile": "128x128x64",
+           "stages": 5, "granularity": "segment", "ring": "shared 2", "drain": "per_tile", "order": "segment", "us": 50.0,
+           "spread": 0.01, "limit_us": 40.0, "ratio": 1.25, "speedup_over_older": 1.0, "bitwise_equal": True, "refused": None,
+           "waits": {"run_cycles": 1000.0, "roles": {"math": {"run": 1.0, "tile_ready": 0.421}}}}
 DATA = {"kind": "bench", "gpu": "NVIDIA H200", "driver": None, "cuda": "13.0", "date": "2026-11-30T10:00:00Z",
         "commit": "abc", "dirty": True, "rows": [ROW, dict(ROW, m=512, ours_us=25.04, limit_us=None, cublas_nccl_us=None),
                                                  dict(ROW, mode="isolated")]}
@@ -22,11 +29,14 @@ DATA = {"kind": "bench", "gpu": "NVIDIA H200", "driver": None, "cuda": "13.0", "
 class Case:
     """A results file and a document in a temporary directory, named by their absolute paths."""
 
+    def __init__(self, data=None):
+        self.data = data or DATA
+
     def __enter__(self):
         self.directory = tempfile.TemporaryDirectory()
         base = pathlib.Path(self.directory.name)
         self.results, self.document = base / "r.json", base / "d.md"
-        self.results.write_text(json.dumps(DATA))
+        self.results.write_text(json.dumps(self.data))
         return self
 
     def __exit__(self, *unused):
@@ -66,12 +76,52 @@ def chosen_columns():
             "| 8192 | isolated | 2.0e-03 |\n<!-- /table -->\nafter\n")
 
 
+def bench_against_everything():
+    with Case(dict(DATA, rows=[dict(ROW, async_tp_us=290.0), dict(ROW, m=64, cublas_nccl_registered_us=None)])) as case:
+        case.write(" columns=m,cublas_nccl_registered_us,async_tp_us,speedup_over_best,link_peak_gbps")
+        assert case.run().returncode == 0
+        lines = case.document.read_text().split("\n")
+        assert lines[4] == "| 8192 | 280 | 290 | 1.40 | 371 |", lines[4]
+        assert lines[5] == "| 64 | – | – | 1.50 | 371 |", lines[5]
+        assert lines[7].startswith("best baseline / ours: geometric mean 1.449, worst 1.400. *NVIDIA H200"), lines[7]
+
+
+def ablation_tables():
+    rows = [VARIANT, dict(VARIANT, title="ours", us=45.0, waits=None), dict(VARIANT, m=8192, us=600.0),
+            dict(VARIANT, m=8192, title="cuBLAS", us=400.0, waits=None)]
+    with Case(dict(DATA, kind="ablation", rows=rows)) as case:
+        case.write(" where=m:512")
+        assert case.run().returncode == 0
+        lines = case.document.read_text().split("\n")
+        assert lines[2].startswith("|  | µs | ours / limit | older / this | math waits for A, B | math waits for the tile buffer |")
+        assert lines[4] == "| older | 50.0 | 1.25 | 1.00 | 0 % | 42 % | 0 % | 0 % |", lines[4]
+        assert lines[5] == "| ours | 45.0 | 1.25 | 1.00 | – | – | – | – |", lines[5]
+        assert lines[7].startswith("*NVIDIA H200"), lines[7]
+        case.write(" columns=title pivot=m value=us caption=no")
+        assert case.run().returncode == 0
+        assert case.document.read_text().split("\n")[2:-2] == [
+            "|  | M 512 | M 8192 |", "| --- | --- | --- |", "| older | 50.0 | 600 |", "| ours | 45.0 | – |",
+            "| cuBLAS | – | 400 |", "<!-- /table -->", "after"][:-1]
+
+
+def pending_results():
+    with Case() as case:
+        case.results.unlink()
+        case.write(" pending=ablation where=mode:back_to_back columns=n pivot=m value=ours_us")
+        assert case.run().returncode == 0
+        assert "\n*Not measured yet: `bench/run.sh ablation` makes this table.*\n" in case.document.read_text()
+        case.results.write_text(json.dumps(DATA))
+        assert case.run("--check").returncode == 1  # now it is there
+
+
 def mistakes_are_named():
     for options, body, end, expected in [
             (" columns=m,nope", "", "<!-- /table -->\n", "the rows have no 'nope'; they have m, n, k,"),
             (" where=m:7", "", "<!-- /table -->\n", "has no row like that"),
             (" colums=m", "", "<!-- /table -->\n", "'colums=m' is none of columns=, where=, caption="),
             ("", "", "", "has no '<!-- /table -->'"),
+            (" pivot=m", "", "<!-- /table -->\n", "pivot= and value= come together"),
+            (" columns=n pivot=m value=ours_us", "", "<!-- /table -->\n", "several rows have m 8192 and the same n"),
             ("x", "", "<!-- /table -->\n", "No such file")]:
         with Case() as case:
             case.write(options, body, end)
@@ -98,12 +148,13 @@ def results_have_their_shape():
     for path in sorted((ROOT / "bench" / "results").glob("*.json")):
         data = json.loads(path.read_text())
         assert list(data) == keys, (path, list(data))
-        for row in data["rows"] if data["kind"] == "bench" else []:
-            assert list(row) == list(ROW), (path, list(row))
+        for row in data["rows"]:
+            wanted = {"bench": list(ROW), "ablation": list(VARIANT)}.get(data["kind"], list(row))
+            assert list(row) in (wanted, wanted[:KEYS_AT_FIRST] if data["kind"] == "bench" else wanted), (path, list(row))
 
 
 def main():
-    tests = [usual_columns, chosen_columns, mistakes_are_named, no_arguments, tree_is_current, results_have_their_shape]
+    tests = [usual_columns, chosen_columns, bench_against_everything, ablation_tables, pending_results, mistakes_are_named, no_arguments, tree_is_current, results_have_their_shape]
     failed = 0
     for number, test in enumerate(tests, 1):
         try:
