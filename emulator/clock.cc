@@ -86,6 +86,9 @@ struct order {
 // Eight counts at a time: the compiler makes one or two vector instructions of each operation.
 typedef uint32_t eight __attribute__((vector_size(32)));
 
+#if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
+__attribute__((target_clones("avx2", "default")))
+#endif
 order compare(const chunk *a, const chunk *b) {
     if (a == b)
         return order{false, false};

@@ -17,6 +17,8 @@
 
 extern "C" {
 #include <cmocka.h> // after the emulator: it makes a macro of `fail`
+
+#include "tests/emu_fixture.h"
 }
 
 namespace {
@@ -52,9 +54,8 @@ std::string names_in(const std::string &text) {
 int build(void **) {
     std::string text = read_file("tests/emu_kernels.cuh");
     static grs_error err;
-    const char *build = getenv("BUILD");
-    std::string directory = std::string(build ? build : "build") + "/emu-kernels";
-    if (emu_kernel_build(text.c_str(), names_in(text).c_str(), nullptr, directory.c_str(), &kernels, &err) != GRS_OK) {
+    if (emu_kernel_build(text.c_str(), names_in(text).c_str(), nullptr, emu_kernel_directory(), &kernels, &err) !=
+        GRS_OK) {
         fprintf(stderr, "%s\n", err.text);
         return -1;
     }
@@ -561,22 +562,8 @@ void compilers_report_errors(void **) {
 
 } // namespace
 
-// ThreadSanitizer follows no fibers; the emulator has one OS thread.
-#if defined(__SANITIZE_THREAD__)
-constexpr bool has_fibers = false;
-#else
-constexpr bool has_fibers = true;
-#endif
-
-void all_of_it(void **) {
-    puts("SKIP: ThreadSanitizer follows no fibers");
-    skip();
-}
-
 int main() {
-    const struct CMUnitTest skipped[] = {cmocka_unit_test(all_of_it)};
-    if (!has_fibers)
-        return cmocka_run_group_tests(skipped, nullptr, nullptr);
+    EMU_RETURN_IF_UNWATCHABLE();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_know_their_place),
         cmocka_unit_test(barriers_wait_for_all),
