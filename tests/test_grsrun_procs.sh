@@ -37,12 +37,13 @@ half_a_launcher() {
     RANK=0 GRS_LIBCUDA=$BUILD/tests/shim/libcuda.so exits 2 "$grsrun" "${shape[@]}" --tp 2 &&
         says err 'RANK is set and WORLD_SIZE is not'
 }
+children_of() { grep -lE "^PPid:[[:space:]]+$1\$" /proc/[0-9]*/status 2>/dev/null | cut -d/ -f3; }
 # Ranks that hang (in the opening of a pipe that nobody writes) end with grsrun.
 signals_are_passed_on() {
     mkfifo "$TMP/fifo"
     GRS_LIBCUDA=$TMP/fifo "$grsrun" "${shape[@]}" --tp 2 >"$TMP/out" 2>"$TMP/err" &
     local parent=$! count=0
-    while [[ $(pgrep -cP "$parent") -lt 2 && $count -lt 100 ]]; do sleep 0.05; count=$((count + 1)); done
+    while [[ $(children_of "$parent" | wc -l) -lt 2 && $count -lt 100 ]]; do sleep 0.05; count=$((count + 1)); done
     sleep 0.2
     kill -TERM "$parent"
     wait "$parent"
@@ -62,10 +63,6 @@ check "every rank tells the errors of all" no_driver
 check "ranks meet" ranks_meet
 check "one of a launcher's ranks" under_a_launcher
 check "a launcher's variables are checked" half_a_launcher
-if command -v pgrep >/dev/null; then
-    check "signals are passed on" signals_are_passed_on
-else
-    skip "signals are passed on" "pgrep was not found"
-fi
+check "signals are passed on" signals_are_passed_on
 check "options that do not go together" not_together
 finish

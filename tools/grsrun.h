@@ -1,4 +1,4 @@
-/* grsrun: launches a kernel across the ranks of one process, verifies and times it. This header is what its parts share;
+/* grsrun: launches a kernel across ranks (of one process, or a process each), verifies and times it. This header is what its parts share;
  * grsrun.c ties them together.
  *
  * Every part returns the exit code of the program: 0 done, 1 the work failed (a mismatch, no GPU, no compiler), 2 the

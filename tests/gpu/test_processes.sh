@@ -8,6 +8,7 @@ grsrun=$BUILD/grsrun
 export GRS_SETUP_DEADLINE=120
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT SLURM_PROCID OMPI_COMM_WORLD_RANK PMI_RANK
 
+children_of() { grep -lE "^PPid:[[:space:]]+$1\$" /proc/[0-9]*/status 2>/dev/null | cut -d/ -f3 | sort -n; }
 verifies() { exits 0 timeout 300 "$grsrun" --procs "$@" && ! grep -F FAILED "$TMP/out"; }
 # As a launcher would: each rank is started by itself.
 by_hand() { # RANKS COMMAND...
@@ -36,7 +37,9 @@ dies() { # rank 1 is killed while both run
     "$grsrun" --procs --shape 4096,4096,2048 --tp 2 --rounds 1000 >"$TMP/out" 2>"$TMP/err" &
     local parent=$!
     sleep 20
-    pkill -KILL -P "$parent" -n
+    local ranks
+    mapfile -t ranks < <(children_of "$parent")
+    kill -KILL "${ranks[1]}" || return 1
     local started=$SECONDS
     wait "$parent"
     [[ $? -eq 1 && $((SECONDS - started)) -lt 90 ]] && says err 'was ended by signal 9'
