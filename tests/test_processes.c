@@ -314,8 +314,9 @@ static void test_every_failure(void **state) {
 /* ---------------------------------------------------------------- who does not come ----------------------------- */
 
 static void work_missing(grs_ctx *ctx, int rank) {
-    grs_comm *comm;
-    require(create(ctx, rank, 0.3, &comm) == GRS_OK);
+    grs_comm *comm = must_create(ctx, rank);
+    comm->group->peers->setup_seconds = 1;
+    meet_all();
     if (rank != 2) {
         note(rank, grs_comm_prepare(comm, make_kernel(ctx, 4096, 4096, 2048, TP), 4096, &err));
         require(grs_comm_prepare(comm, make_kernel(ctx, 4096, 4096, 2048, TP), 4096, &err) == GRS_ERR_STATE);
@@ -333,7 +334,7 @@ static void test_missing_in_prepare(void **state) {
     run_ranks(TP, work_missing);
     assert_ranks_ended_well();
     assert_same_error(GRS_ERR_TIMEOUT, "rank 2 (process ");
-    assert_non_null(strstr(stage->outcome[0].text, " did not come to grs_comm_prepare within 0.3 s"));
+    assert_non_null(strstr(stage->outcome[0].text, " did not come to grs_comm_prepare within 1.0 s"));
     leave_stage();
 }
 

@@ -139,7 +139,7 @@ static void work_missing(grs_ctx *ctx, int rank) {
     if (rank == 1) { /* and there are no ranks 3 and 4 at all */
         return;
     }
-    grs_status status = meet(&meeting, rank, 5, "token", 0.4);
+    grs_status status = meet(&meeting, rank, 5, "token", 1.5);
     if (status == GRS_OK && rendezvous_all_gather(&meeting, &mine, 1, all) != 0) {
         err = meeting.error;
         status = err.status;
@@ -154,7 +154,7 @@ static void test_missing_ranks_are_named(void **state) {
     port = free_port();
     run_ranks(TP, work_missing);
     assert_ranks_ended_well();
-    snprintf(text, sizeof(text), "ranks 1, 3 and 4 of 5 did not come to rank 0 at 127.0.0.1:%d within 0.4 s", port);
+    snprintf(text, sizeof(text), "ranks 1, 3 and 4 of 5 did not come to rank 0 at 127.0.0.1:%d within 1.5 s", port);
     assert_outcome(0, GRS_ERR_TIMEOUT, text);
     assert_string_equal(stage->outcome[0].text, text);
     assert_int_equal(stage->outcome[2].status, GRS_ERR_TIMEOUT);
@@ -210,7 +210,7 @@ static void test_dying_rank(void **state) {
 static void work_wrong_token(grs_ctx *ctx, int rank) {
     struct rendezvous meeting;
     (void)ctx;
-    note(rank, meet(&meeting, rank, 2, rank == 0 ? "token" : "other", 0.5));
+    note(rank, meet(&meeting, rank, 2, rank == 0 ? "token" : "other", 2));
     rendezvous_close(&meeting);
 }
 
@@ -225,19 +225,22 @@ static void test_wrong_token(void **state) {
     leave_stage();
 }
 
-static void work_wrong_numbers(grs_ctx *ctx, int rank) {
+/* In this order: rank 0, rank 1, three that are none of the job's, rank 2. */
+static void work_wrong_numbers(grs_ctx *ctx, int which) {
+    static const int ranks[] = {0, 1, 1, 7, 1, 2}, sizes[] = {3, 3, 2, 3, 3, 3};
     struct rendezvous meeting;
-    static const int ranks[] = {0, 1, 1, 7}, sizes[] = {3, 2, 3, 3};
     (void)ctx;
-    if (rank == 2) {
-        note(rank, meet(&meeting, 1, 3, "token", 2));
-        stage->flag = 1;
-        usleep(300000);
-    } else {
-        while (rank > 0 && stage->flag == 0) {
+    while (which > 1 && stage->flag != which - 1) {
+        usleep(1000);
+    }
+    note(which, meet(&meeting, ranks[which], sizes[which], "token", 30));
+    if (which > 0) {
+        stage->flag = which;
+    }
+    if (which == 1) { /* stays until all have come */
+        while (stage->flag != 5) {
             usleep(1000);
         }
-        note(rank, meet(&meeting, rank == 1 ? 1 : ranks[rank], rank == 1 ? 2 : sizes[rank], "token", 0.6));
     }
     rendezvous_close(&meeting);
 }
@@ -245,11 +248,14 @@ static void work_wrong_numbers(grs_ctx *ctx, int rank) {
 static void test_wrong_numbers(void **state) {
     (void)state;
     port = free_port();
-    run_ranks(4, work_wrong_numbers);
-    assert_outcome(0, GRS_ERR_TIMEOUT, "rank 2 of 3 did not come");
-    assert_outcome(1, GRS_ERR_PEER, "rank 1 says that there are 2 ranks, rank 0 that there are 3");
-    assert_outcome(2, GRS_OK, "");
+    run_ranks(6, work_wrong_numbers);
+    assert_ranks_ended_well();
+    assert_outcome(0, GRS_OK, "");
+    assert_outcome(1, GRS_OK, "");
+    assert_outcome(2, GRS_ERR_PEER, "rank 1 says that there are 2 ranks, rank 0 that there are 3");
     assert_outcome(3, GRS_ERR_PEER, "rank 7 is none of 1 to 2");
+    assert_outcome(4, GRS_ERR_PEER, "rank 1 is there already: two processes have its number");
+    assert_outcome(5, GRS_OK, "");
     leave_stage();
 }
 
