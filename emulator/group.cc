@@ -29,8 +29,12 @@ struct emu_group {
 namespace {
 
 struct rank_memory {
-    emu::region *slots, *mask, *outbox, *groups, *control, *record;
+    emu::region *slots, *mask, *outbox, *groups, *control, *record, *waits;
 };
+
+size_t waits_of(const emu_group *group) { // a rank's wait counters
+    return static_cast<size_t>(group->options.ctas) * GRS_ROLE_COUNT * GRS_WAIT_COUNT;
+}
 
 grs_status no_memory(grs_error *err) {
     return error_set(err, GRS_ERR_MEMORY, "emulator: out of memory");
@@ -58,7 +62,8 @@ bool reserve(emu_group *group, std::vector<rank_memory> &out) {
         r.groups = memory.add(rank, emu::purpose::groups, "group counters", static_cast<size_t>(most.groups));
         r.control = memory.add(rank, emu::purpose::control, "control words", sizeof(grs_control));
         r.record = memory.add(rank, emu::purpose::scratch, "wait record", sizeof(grs_wait_record));
-        if (!r.slots || !r.mask || !r.outbox || !r.groups || !r.control || !r.record)
+        r.waits = memory.add(rank, emu::purpose::scratch, "wait counters", waits_of(group) * sizeof(uint64_t));
+        if (!r.slots || !r.mask || !r.outbox || !r.groups || !r.control || !r.record || !r.waits)
             return false;
         memset(r.slots->base, 0xff, r.slots->bytes); // NaN: what nobody wrote shows in D
         memset(r.outbox->base, 0xff, r.outbox->bytes);
@@ -131,6 +136,7 @@ grs_status fill_rank(const emu_group *group, const std::vector<rank_memory> &mem
     args->everyone = everyone;
     args->record = reinterpret_cast<grs_wait_record *>(own.record->base);
     args->groups = reinterpret_cast<uint32_t *>(own.groups->base);
+    args->counters = reinterpret_cast<uint64_t *>(own.waits->base);
     args->rank = rank;
     args->has_d = kept > 0;
     return encode(q.plan, q.m, q.operands[static_cast<size_t>(rank)], kept, args, err);
@@ -157,6 +163,7 @@ grs_status make_launch(const emu_group *group, const std::vector<rank_memory> &m
     out->args.ring = group->options.ranks;
     out->args.deadline_ns = group->machine.deadline_ns;
     out->args.stall = group->options.stall;
+    out->args.pace_ps_per_kib = group->options.pace_ps_per_kib;
     for (int rank = 0; rank < group->options.ranks; ++rank) {
         out->bits.push_back(bits_of(plan, q.m, rank));
         out->bits_limit.push_back(plan_bits_of(plan, q.m));
@@ -255,6 +262,8 @@ extern "C" void emu_group_run(struct emu_group *group, struct emu_report *report
                          w->rank, w->cta, emu::name_role(static_cast<int>(w->role)), w->tile, w->owner,
                          static_cast<long long>(w->position), static_cast<unsigned long long>(w->epoch));
         }
+        for (size_t i = 0; i < memory.size() && group->options.counters; ++i)
+            memcpy(group->options.counters + i * waits_of(group), memory[i].waits->base, memory[i].waits->bytes);
         for (size_t i = 0; i < memory.size(); ++i)
             for (int64_t bits : m.protocol->ranks[i].set_in)
                 m.report.received[i].partials += static_cast<uint64_t>(bits);

@@ -1,0 +1,152 @@
+/* Wait counters and the link model on emulated ranks: kernels that have them still make the right D, and what they count can
+ * be true. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/grsrun_trial.h"
+
+enum { RANKS = 2, CTAS = 2, M = 200, N = 264, K = 136, LAUNCHES = 2 };
+
+static grs_error err;
+
+struct counted {
+    uint64_t cycles[RANKS][CTAS][GRS_ROLE_COUNT][GRS_WAIT_COUNT];
+};
+
+/* Two launches of a kernel with both hooks; the emulator must find nothing wrong. False: no compiler. */
+static bool run(const char *yaml, uint64_t pace_ps_per_kib, struct plan *plan, struct counted *out) {
+    struct buf text = {0};
+    struct config *config = NULL;
+    struct plan_shape shape = {.m_min = 1, .m_max = INT32_MAX, .n = N, .k = K, .tp = RANKS};
+    struct trial_kernel kernel = {0};
+    struct trial_result result;
+    buf_printf(&text, "version: 1\n%s", yaml);
+    if (config_parse("test.yaml", text.data, text.length, &config, &err) ||
+        plan_solve(config, ARCH_SM90A, &shape, plan, &err)) {
+        fail_msg("%s", err.text);
+    }
+    buf_free(&text);
+    config_free(config);
+    plan_add_hooks(plan, true, true, false);
+    grs_status status = trial_kernel_build(plan, NULL, NULL, &kernel, &err);
+    if (status == GRS_ERR_COMPILER && strstr(err.text, "found")) {
+        return false;
+    }
+    struct trial_launch launches[LAUNCHES] = {{.kernel = &kernel, .m = M, .seed = 1, .mode = VALUES_EXACT},
+                                              {.kernel = &kernel, .m = M, .seed = 2, .mode = VALUES_RANDOM}};
+    struct emu_group_options options = {.ranks = RANKS,
+                                        .ctas = CTAS,
+                                        .ranks_per_grid = RANKS,
+                                        .seed = 7,
+                                        .pace_ps_per_kib = pace_ps_per_kib,
+                                        .counters = (uint64_t *)out};
+    memset(out, 0xee, sizeof(*out));
+    if (status || trial_run(&options, launches, LAUNCHES, &result, &err)) {
+        fail_msg("%s", err.text);
+    }
+    if (result.report.verdict != EMU_PASSED) {
+        fail_msg("%s", result.report.text);
+    }
+    for (int i = 0; i < LAUNCHES; i++) {
+        assert_int_equal(result.verdict[i].mismatches, 0);
+    }
+    free(result.verdict);
+    trial_kernel_free(&kernel);
+    return true;
+}
+
+static uint64_t sum_of(const struct counted *counted, enum grs_role role, enum grs_wait wait) {
+    uint64_t sum = 0;
+    for (int rank = 0; rank < RANKS; rank++) {
+        for (int cta = 0; cta < CTAS; cta++) {
+            sum += counted->cycles[rank][cta][role][wait];
+        }
+    }
+    return sum;
+}
+
+/* Every role was there about as long as the loader (were all threads of the math warps counted, theirs would be a multiple), and
+ * none waited for one thing longer than that. */
+static void check_plausible(const struct counted *counted, const enum grs_role *roles, int count) {
+    for (int rank = 0; rank < RANKS; rank++) {
+        for (int cta = 0; cta < CTAS; cta++) {
+            uint64_t loader = counted->cycles[rank][cta][GRS_ROLE_LOADER][GRS_WAIT_NONE];
+            for (int i = 0; i < count; i++) {
+                const uint64_t *of_role = counted->cycles[rank][cta][roles[i]];
+                assert_in_range(of_role[GRS_WAIT_NONE], loader / 4, 4 * loader);
+                for (int wait = 1; wait < GRS_WAIT_COUNT; wait++) {
+                    assert_in_range(of_role[wait], 0, of_role[GRS_WAIT_NONE]);
+                }
+            }
+        }
+    }
+}
+
+static void need_compiler(bool there) {
+    if (!there) {
+        print_message("SKIP: %s\n", err.text);
+        skip();
+    }
+}
+
+static void ring_in_global_memory(void **state) {
+    (void)state;
+    static const enum grs_role roles[] = {GRS_ROLE_LOADER, GRS_ROLE_PREFETCHER, GRS_ROLE_STORER, GRS_ROLE_SENDER,
+                                          GRS_ROLE_MATH};
+    static const char yaml[] = "tile: {m: 64, n: 64}\nstages: {load: 2}\norder: {interleave: 1}\n";
+    static struct counted paced, slow, none;
+    struct plan plan;
+    need_compiler(run(yaml, 100000, &plan, &paced));
+    run(yaml, 10000000, &plan, &slow);
+    run(yaml, 0, &plan, &none);
+    check_plausible(&paced, roles, 5);
+    check_plausible(&slow, roles, 5);
+    check_plausible(&none, roles, 5);
+    /* What each role can wait for, and nothing else. */
+    assert_true(sum_of(&paced, GRS_ROLE_MATH, GRS_WAIT_STAGE_FULL) > 0);
+    assert_true(sum_of(&paced, GRS_ROLE_SENDER, GRS_WAIT_OUTBOX_FULL) > 0);
+    assert_int_equal(sum_of(&paced, GRS_ROLE_MATH, GRS_WAIT_UPSTREAM), 0);
+    assert_int_equal(sum_of(&paced, GRS_ROLE_LOADER, GRS_WAIT_LINK), 0);
+    assert_int_equal(sum_of(&paced, GRS_ROLE_ISSUER, GRS_WAIT_NONE), 0);
+    /* A hundredth of the rate holds sends up longer, and all partials of a rank cross one link. */
+    assert_true(sum_of(&slow, GRS_ROLE_SENDER, GRS_WAIT_LINK) > 2 * sum_of(&paced, GRS_ROLE_SENDER, GRS_WAIT_LINK));
+    assert_true(sum_of(&slow, GRS_ROLE_SENDER, GRS_WAIT_NONE) > sum_of(&none, GRS_ROLE_SENDER, GRS_WAIT_NONE));
+    int64_t kib = plan_link_bytes(&plan, M) * LAUNCHES / 1024;
+    for (int rank = 0; rank < RANKS; rank++) {
+        uint64_t longest = 0;
+        for (int cta = 0; cta < CTAS; cta++) {
+            uint64_t there = slow.cycles[rank][cta][GRS_ROLE_SENDER][GRS_WAIT_NONE];
+            longest = there > longest ? there : longest;
+        }
+        assert_true(longest >= 2 * 10000 * (uint64_t)kib); /* emulated: 2 cycles a ns; 10000 ns a KiB */
+    }
+}
+
+static void ring_in_shared_memory(void **state) {
+    (void)state;
+    static const enum grs_role roles[] = {GRS_ROLE_LOADER, GRS_ROLE_PREFETCHER, GRS_ROLE_STORER, GRS_ROLE_SENDER,
+                                          GRS_ROLE_MATH};
+    static struct counted counted;
+    struct plan plan;
+    need_compiler(run("tile: {m: 64, n: 64}\nstages: {load: 2}\nring: {depth: 2, place: shared}\n"
+                      "drain: {policy: lane_per_stage}\norder: segment\n",
+                      100000, &plan, &counted));
+    check_plausible(&counted, roles, 5); /* two lanes: storer and sender */
+    assert_int_equal(sum_of(&counted, GRS_ROLE_SENDER, GRS_WAIT_OUTBOX_FULL), 0);
+    assert_true(sum_of(&counted, GRS_ROLE_SENDER, GRS_WAIT_LINK) > 0);
+    assert_true(sum_of(&counted, GRS_ROLE_STORER, GRS_WAIT_LINK) > 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ring_in_global_memory),
+        cmocka_unit_test(ring_in_shared_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
