@@ -43,4 +43,33 @@ check "few SMs" verifies --shape 1000,1024,512 --tp 2 --sms 8
 check "shapes alternating on one communicator" \
     verifies --shape 64,1500,512,256 --shape 700,1032,136 --shape 3,24,1024 --tp 2 --rounds 20 --repeat 3
 check "--bench checks what it times" "$grsrun" --bench --shape 1024,4096,2048 --tp 1,2 --iters 5
+check "right under the link model too" verifies --shape 1000,4096,2048 --tp 1,2,4 --pace 372
+
+# A link of a twentieth of the rate is the longer half: nobody is faster than it. And roles wait no longer than they are there.
+paced() {
+    "$grsrun" --bench --waits --shape 2048,4096,2048 --tp 2 --ranks-per-gpu 2 --pace 40 --iters 5 --json >"$TMP/paced" && python3 - "$TMP/paced" <<'PY'
+import json, sys
+row = json.load(open(sys.argv[1]))["rows"][0]
+link_us = 2048 / 2 * 4096 * 2 / row["pace_gbps"] * 1e-3
+assert abs(row["pace_gbps"] - 20) < 0.1 and 0.98 * link_us < row["ours_us"] < 1.5 * link_us, (row["ours_us"], link_us)
+roles = row["waits"]["roles"]
+assert set(roles) == {"loader", "prefetcher", "storer", "sender", "math"}, roles
+for name, waits in roles.items():
+    assert 0.5 < waits["run"] <= 1 and all(0 < share <= 1.01 for share in waits.values()), (name, waits)
+assert roles["sender"]["link"] > 0.5, roles["sender"]
+PY
+}
+# Compiles two dozen kernels where the cache has them not. Every D must be the same.
+ablates() {
+    "$grsrun" --ablate --shape 1024,4096,2048 --tp 2 --iters 3 --json >"$TMP/ablation" && python3 - "$TMP/ablation" <<'PY'
+import json, sys
+rows = [row for row in json.load(open(sys.argv[1]))["rows"] if not row["baseline"]]
+assert len(rows) == 11 and all(row["bitwise_equal"] and row["us"] > 0 and not row["refused"] for row in rows), rows
+for row in rows:
+    for name, waits in row["waits"]["roles"].items():
+        assert 0 < waits["run"] <= 1 and all(share <= 1.01 for share in waits.values()), (row["variant"], name, waits)
+PY
+}
+check "a paced link is the limit, and what roles wait for adds up" paced
+check "every policy on one tile makes the same D" ablates
 finish
