@@ -13,6 +13,7 @@
 #endif
 
 #ifdef EMU_ASAN
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -148,6 +149,9 @@ void fiber_prepare(fiber &f, char *stack, size_t bytes, void (*entry)(void *), v
     f.stack = stack;
     f.stack_bytes = bytes;
     f.sanitizer_stack = nullptr;
+#ifdef EMU_ASAN
+    __asan_unpoison_memory_region(stack, bytes); // a fiber that never returned may have lain here before
+#endif
 #if defined(__x86_64__) || defined(__aarch64__)
     f.stack_pointer = first_frame(stack + bytes, entry, argument);
 #else

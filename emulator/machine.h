@@ -274,11 +274,10 @@ class machine {
     uint64_t max_steps = uint64_t{1} << 36, deadline_ns = 0;
 
     // ---- what device functions use
-    thread *current = nullptr;  // on whose behalf; nullptr: an event's
-    thread *on_fiber = nullptr; // whose stack is in use; nullptr: the scheduler's
-    uint64_t now = 0;           // ns
-    uint64_t version = 0;       // grows with every change that somebody might wait for
-    uint32_t max_threads = 0;   // of a CTA, over all launches
+    thread *current = nullptr; // on whose behalf; nullptr: an event's
+    uint64_t now = 0;          // ns
+    uint64_t version = 0;      // grows with every change that somebody might wait for
+    uint32_t max_threads = 0;  // of a CTA, over all launches
     // Agents of a CTA: threads, warps, warpgroups, mbarriers, two for each thread that issues bulk stores, the products on
     // tensor memory, and for each warp its loads from there.
     uint32_t warp_agent(uint32_t i) const { return max_threads + i; }
@@ -295,7 +294,6 @@ class machine {
     void wake(thread *t);
     // Lets others run until somebody calls wake; with `until`, or until that time.
     void block(blocked_on what, const char *instruction, uint64_t detail, uint64_t until = 0);
-    [[noreturn]] void leave_fiber(); // for good
     // A point at which others may run first.
     void maybe_yield();
     void changed() { ++version; }
@@ -367,7 +365,7 @@ inline thread &current() {
     return *the->current;
 }
 
-// Records a verdict and ends the run: leaves the fiber, or unwinds the scheduler. The text is preceded by who was at it.
+// Records a verdict and ends the run: unwinds the fiber that runs, or the scheduler. The text is preceded by who was at it.
 [[noreturn]] void fail(enum emu_verdict verdict, const char *format, ...) __attribute__((format(printf, 2, 3)));
 struct halted {};
 

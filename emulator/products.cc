@@ -52,8 +52,9 @@ namespace {
 struct accumulator {
     float *registers[warpgroup_threads];
     uint32_t n;
-    uint32_t pending; // products in flight
-    bool was_written; // the registers held `value` when its last products completed
+    uint32_t pending;                     // products in flight
+    bool was_written;                     // `value` is the outcome of products
+    bool is_delivered[warpgroup_threads]; // … and the thread's registers have received it
     std::vector<float> value;
 };
 
@@ -202,6 +203,7 @@ accumulator *begin(products &p, thread *threads, const instruction &i) {
         found->n = i.n;
         found->pending = 0;
         found->was_written = false;
+        std::fill(found->is_delivered, found->is_delivered + warpgroup_threads, true);
         found->value.resize(tile_rows * i.n);
         memcpy(found->registers, i.registers, sizeof(found->registers));
     }
@@ -210,7 +212,7 @@ accumulator *begin(products &p, thread *threads, const instruction &i) {
     if (found->pending == 0) {
         bool touched = false;
         for (uint32_t t = 0; t < warpgroup_threads; ++t)
-            for (uint32_t r = 0; r < i.n / 2; ++r) {
+            for (uint32_t r = 0; found->is_delivered[t] && r < i.n / 2; ++r) {
                 float &value = found->value[place_of(t, r, i.n)];
                 touched |= found->was_written && memcmp(&value, &found->registers[t][r], sizeof(value)) != 0;
                 value = found->registers[t][r];
@@ -286,12 +288,8 @@ void products_event(cta &c, uint32_t warpgroup_index) {
         accumulator &a = *i.on;
         if (--a.pending)
             continue;
-        for (uint32_t t = 0; t < warpgroup_threads; ++t)
-            for (uint32_t r = 0; r < a.n / 2; ++r)
-                a.registers[t][r] = a.value[place_of(t, r, a.n)];
         a.was_written = true;
-        for (uint32_t t = 0; t < warpgroup_threads; ++t)
-            threads[t].product_fence = false;
+        std::fill(a.is_delivered, a.is_delivered + warpgroup_threads, false);
     }
     while (p.first <= end) {
         p.queue.pop_front();
@@ -345,6 +343,19 @@ void device_products_commit() {
         issue(*t.in, w, *w.matrix, i);
 }
 
+// Registers receive their sums in the thread's own wait: at any other moment they might be gone.
+static void deliver(products &p, thread &t) {
+    uint32_t i = t.index % warpgroup_threads;
+    for (const std::unique_ptr<accumulator> &a : p.accumulators) {
+        if (a->pending || a->is_delivered[i])
+            continue;
+        for (uint32_t r = 0; r < a->n / 2; ++r)
+            a->registers[i][r] = a->value[place_of(i, r, a->n)];
+        a->is_delivered[i] = true;
+        t.product_fence = false;
+    }
+}
+
 void device_products_wait(uint32_t pending) {
     the->maybe_yield();
     thread &t = current();
@@ -353,6 +364,7 @@ void device_products_wait(uint32_t pending) {
     t.wait_commits = target;
     if (p.completed < target)
         the->block(blocked_on::products, "wgmma.wait_group", pending);
+    deliver(p, t);
     if (target)
         t.own.products = std::max(t.own.products, group_count(p, target));
 }

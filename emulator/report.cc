@@ -243,8 +243,6 @@ void fail(enum emu_verdict verdict, const char *format, ...) {
         snprintf(report.text, sizeof(report.text), "%s%s\n", by.c_str(), message);
     }
     the->stopped = true;
-    if (the->on_fiber)
-        the->leave_fiber();
     throw halted{};
 }
 

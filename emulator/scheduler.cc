@@ -2,7 +2,6 @@
 // schedule puts off. Deadlines and sleeps go by emulated time, which passes a little with every step and jumps when nobody
 // can run.
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <algorithm>
@@ -146,17 +145,20 @@ thread *machine::pick() {
 void machine::thread_main(void *argument) {
     fiber_entered();
     thread *t = static_cast<thread *>(argument);
-    t->in->running->entry(&t->in->running->args);
+    try {
+        t->in->running->entry(&t->in->running->args);
+    } catch (const halted &) { // fail() was called: nobody will run this thread again
+    }
     t->done = true;
     fiber_switch(t->context, the->main_, true);
 }
 
 void machine::resume(thread *t) {
-    current = on_fiber = t;
+    current = t;
     set_self(&t->self);
     ++report.switches;
     fiber_switch(main_, t->context);
-    current = on_fiber = nullptr;
+    current = nullptr;
     if (stopped)
         throw halted{};
     if (t->done)
@@ -180,11 +182,6 @@ void machine::block(blocked_on what, const char *instruction, uint64_t detail, u
         std::push_heap(timers_.begin(), timers_.end(), std::greater<timer>());
     }
     fiber_switch(t->context, main_);
-}
-
-void machine::leave_fiber() {
-    fiber_switch(on_fiber->context, main_, true);
-    abort();
 }
 
 void machine::maybe_yield() {
