@@ -25,6 +25,7 @@ import ctypes
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -193,9 +194,10 @@ def check_yaml(block, folder):
 def check_targets(block, _folder):
     targets = set(re.findall(r"^([a-z][a-z-]*):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for line in block.body.splitlines():
-        named = re.match(r"(?:\$ )?(?:sudo )?make ([a-z-]+)", line)
-        if named:
-            assert named[1] in targets, f"{line}: the Makefile has no such target"
+        words = shlex.split(line.removeprefix("$ ").removeprefix("sudo "), comments=True)
+        if words[:1] == ["make"]:
+            unknown = {word for word in words[1:] if "=" not in word} - targets
+            assert not unknown, f"{line}: the Makefile has no target {', '.join(unknown)}"
 
 
 RUN = {"sh": run_script, "console": run_console, "c": check_c, "yaml": check_yaml}
@@ -244,8 +246,21 @@ def names_exist(text):
     assert not missing, f"the code has no {', '.join(missing)}"
 
 
+def comparison_tells_outputs_apart():
+    same = [("a 1", "a 22"), ("4.3 s,  12 registers", "0.9 s, 7   registers"), ("key 01ab23cd", "key ffff0000"),
+            ("in /tmp/x/cache", "in ~/.cache/cache"), ("(commit 12ab, dirty)", "(commit unknown)")]
+    other = [("a 1", "b 1"), ("ok", ""), ("3 passed", "3 failed"), ("in /tmp/cache", "in /tmp/disk")]
+    assert all(agrees([a], [b]) for a, b in same) and not any(agrees([a], [b]) for a, b in other)
+    for shown, got, wanted in [("a|…|z", "a|b|c|z", True), ("a|…", "a", True), ("a|…|a", "a", False), ("…|m|…", "k|m|q", True),
+                               ("…|n|…", "k|m|q", False), ("a", "a|b", False), ("a|b", "a", False), ("…|b|c", "a|c|b", False)]:
+        assert agrees(shown.split("|"), got.split("|")) == wanted, (shown, got)
+    assert updated(["a", "…", "z"], ["b", "c", "d", "y"]) == ["b", "…", "y"]
+
+
 def main():
     gpu, results = "--gpu" in sys.argv, Results()
+    if not gpu:
+        results.report("the comparison tells outputs apart", comparison_tells_outputs_apart)
     for path in DOCUMENTS:
         text, folder = path.read_text(encoding="utf-8"), Folder(gpu)
         blocks = [Block(path, match) for match in BLOCK.finditer(text)]
