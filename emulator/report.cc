@@ -48,12 +48,14 @@ std::string text(const char *format, ...) {
 std::string name_by_plan(const struct plan &plan, uint32_t offset) {
     uint64_t stages = static_cast<uint64_t>(plan.value[FIELD_STAGES_LOAD]),
              buffers = static_cast<uint64_t>(plan.tile_buffers), outbox = static_cast<uint64_t>(plan.outbox_depth),
-             accumulators = plan.tensor_columns ? static_cast<uint64_t>(plan.value[FIELD_STAGES_ACCUM]) : 0;
+             accumulators = plan.tensor_columns ? static_cast<uint64_t>(plan.value[FIELD_STAGES_ACCUM]) : 0,
+             turns = plan.arch == ARCH_SM90A && plan.value[FIELD_SCHEDULE] == SCHEDULE_PINGPONG ? 2 : 0;
     const struct {
         const char *name;
         uint64_t count;
     } fields[] = {
         {"accum_full", accumulators}, {"accum_free", accumulators},
+        {"product_turn", turns},      {"tile_turn", turns},
         {"stage_full", stages},       {"stage_free", stages},
         {"tile_ready", buffers},      {"tile_full", buffers},
         {"tile_free", buffers},       {"outbox_full", outbox},

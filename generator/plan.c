@@ -182,8 +182,9 @@ static void add_region(struct plan *plan, const char *name, int64_t count, int64
 static void map_shared(struct plan *plan, int64_t stages) {
     const int64_t *v = plan->value;
     int64_t accumulators = plan->tensor_columns ? v[FIELD_STAGES_ACCUM] : 0;
+    int64_t turns = plan->arch == ARCH_SM90A && v[FIELD_SCHEDULE] == SCHEDULE_PINGPONG ? 4 : 0;
     int64_t barriers =
-        2 * accumulators + 2 * stages + 3 * plan->tile_buffers + 2 * plan->outbox_depth + v[FIELD_CHUNK_COUNT];
+        2 * accumulators + turns + 2 * stages + 3 * plan->tile_buffers + 2 * plan->outbox_depth + v[FIELD_CHUNK_COUNT];
     plan->region_count = 0;
     plan->shared_bytes = 0;
     add_region(plan, "A/B stages", stages, plan->stage_bytes, 1024, "A and B of one k-block");

@@ -23,9 +23,16 @@ template <class C> GRS_DEVICE void release_stage(ptx::Barrier *free) {
     }
 }
 
+// One warp of a warpgroup has seen all that it waits for before the other warpgroup may.
+template <class C> GRS_DEVICE void pass_turn(ptx::Barrier *turn) {
+    ptx::warp_sync();
+    if (ptx::lane_index() == 0)
+        ptx::barrier_arrive(turn);
+}
+
 // One warpgroup. Cooperative: 64 rows of every tile. Ping-pong: all rows of every other tile, so that one warpgroup's epilogue
-// runs beside the other's products; the loader brings the tiles one after the other, which keeps them apart. When the launch
-// is being left it goes on consuming A and B (see load_role), but touches no tile buffer.
+// runs beside the other's products; they take turns (see TurnBarriers). When the launch is being left it goes on consuming A
+// and B (see load_role), but touches no tile buffer.
 template <class C> GRS_DEVICE void math_role(const Cta<C> &cta, int32_t warpgroup) {
     constexpr int32_t row_blocks = C::pingpong ? C::block_m / 64 : 1;
     Watch<C> watch = cta.watch(GRS_ROLE_MATH, ptx::thread_index() == 128);
@@ -35,6 +42,7 @@ template <class C> GRS_DEVICE void math_role(const Cta<C> &cta, int32_t warpgrou
     int32_t first_row = C::pingpong ? 0 : warpgroup * 64;
     int32_t warp_row = first_row + static_cast<int32_t>(ptx::warp_index() % 4) * 16;
     int32_t turn = 0;
+    uint32_t lap = warpgroup == 0; // phase of the other warpgroup's turn before this one's
     bool leaving = false;
 
     for (int32_t place = cta.index / C::cluster; place < cta.geometry.total_places();
@@ -44,6 +52,10 @@ template <class C> GRS_DEVICE void math_role(const Cta<C> &cta, int32_t warpgrou
             continue;
         }
         watch.at(place);
+        uint32_t before = lap;
+        lap ^= 1;
+        if constexpr (C::pingpong)
+            watch.wait_on(&barriers.product_turn[warpgroup ^ 1], before, GRS_WAIT_STAGE_FULL);
         Accumulator<C::block_n> sum[row_blocks];
         ptx::Barrier *previous = nullptr;
         for (int32_t block = 0; block < C::k_blocks; ++block, cursor.advance()) {
@@ -65,13 +77,19 @@ template <class C> GRS_DEVICE void math_role(const Cta<C> &cta, int32_t warpgrou
                 release_stage<C>(previous);
             previous = &barriers.stage_free[cursor.slot];
         }
+        if constexpr (C::pingpong)
+            pass_turn<C>(&barriers.product_turn[warpgroup]);
         mma::warpgroup_wait<0>();
         release_stage<C>(previous);
 
         if (leaving)
             continue;
+        if constexpr (C::pingpong)
+            watch.wait_on(&barriers.tile_turn[warpgroup ^ 1], before, GRS_WAIT_TILE_READY);
         watch.wait_on(&barriers.tile_ready[buffer.slot], buffer.phase, GRS_WAIT_TILE_READY);
         uint32_t action = ptx::load_shared(&cta.shared.action[buffer.slot]);
+        if constexpr (C::pingpong)
+            pass_turn<C>(&barriers.tile_turn[warpgroup]);
         leaving = action ==
                   TILE_LEAVE; // the same for the whole warpgroup: the prefetcher wrote it before the phase completed
         if (leaving)

@@ -29,7 +29,15 @@ enum TileAction : uint32_t {
 template <int32_t count> struct AccumBarriers { ptx::Barrier accum_full[count], accum_free[count]; };
 template <> struct AccumBarriers<0> {};
 
-template <class C> struct Barriers : AccumBarriers<C::accum_stages> {
+// Ping-pong: the warpgroups take turns, by tile. A parity wait is fooled by a barrier that is two phases behind, and neither
+// warpgroup sees all phases of the stages and tile buffers; so it waits, before its own tile, until all warps of the other have
+// seen those of the tile before: its stages (product_turn), its buffer (tile_turn). A barrier each, since a warp waits for the
+// other warpgroup while its own may not have arrived in full.
+template <class C> constexpr bool takes_turns = C::tile_writers < C::math_warps;
+template <bool pingpong> struct TurnBarriers { ptx::Barrier product_turn[2], tile_turn[2]; };
+template <> struct TurnBarriers<false> {};
+
+template <class C> struct Barriers : AccumBarriers<C::accum_stages>, TurnBarriers<takes_turns<C>> {
     ptx::Barrier stage_full[C::stages], stage_free[C::stages];
     ptx::Barrier tile_ready[C::tile_buffers], tile_full[C::tile_buffers], tile_free[C::tile_buffers];
     ptx::Barrier outbox_full[C::outbox_depth], outbox_sent[C::outbox_depth];
@@ -81,6 +89,11 @@ template <class C> GRS_DEVICE void init_barriers(Barriers<C> &barriers) {
             ptx::barrier_init(&barriers.accum_full[i], 1);
             ptx::barrier_init(&barriers.accum_free[i],
                               C::math_warps * C::cta_group); // of a pair: the leader's alone is used
+        }
+    if constexpr (takes_turns<C>)
+        for (int32_t i = 0; i < 2; ++i) {
+            ptx::barrier_init(&barriers.product_turn[i], C::tile_writers);
+            ptx::barrier_init(&barriers.tile_turn[i], C::tile_writers);
         }
     for (int32_t i = 0; i < C::tile_buffers; ++i) {
         ptx::barrier_init(&barriers.tile_ready[i], 1);

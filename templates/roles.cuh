@@ -65,6 +65,18 @@ template <class C> GRS_DEVICE void load_role(const Cta<C> &cta) {
             watch.wait_on(&barriers.stage_free[cursor.slot], cursor.phase ^ 1, GRS_WAIT_STAGE_FREE);
 }
 
+// Ping-pong, after one warpgroup has been told to leave with the tile of this sequence: the other one waits for the next tile.
+template <class C>
+GRS_DEVICE void tell_other(Watch<C> &watch, Shared<C> &shared, Cursor<C::tile_buffers> cursor, int32_t sequence) {
+    cursor.advance();
+    if constexpr (C::tile_buffers > 1)
+        watch.wait_on(&shared.barriers.tile_full[cursor.slot], cursor.phase ^ 1, GRS_WAIT_TILE_FULL);
+    else // that tile will not be full, but it has been seen
+        watch.wait_on(&shared.barriers.tile_turn[sequence % 2], sequence / 2 % 2, GRS_WAIT_TILE_FULL);
+    ptx::store_shared(&shared.action[cursor.slot], TILE_LEAVE);
+    ptx::barrier_arrive(&shared.barriers.tile_ready[cursor.slot]);
+}
+
 // Makes a tile buffer ready for each tile: free, and with upstream's partial in it where there is one. Waits on every phase
 // of tile_free, also where it has nothing to load: a parity wait is fooled by a barrier two phases behind. The one role that
 // tells the math warps to leave.
@@ -87,6 +99,10 @@ template <class C> GRS_DEVICE void prefetch_role(const Cta<C> &cta) {
             watch.wait_on(&barriers.tile_full[cursor.slot], cursor.phase ^ 1, GRS_WAIT_TILE_FULL);
             ptx::store_shared(action, TILE_LEAVE);
             ptx::barrier_arrive(ready);
+            order.next();
+            if constexpr (takes_turns<C>)
+                if (order.more())
+                    tell_other<C>(watch, cta.shared, cursor, sequence);
             return;
         }
         ptx::store_shared(action, add ? TILE_ADD : TILE_STORE);
