@@ -6,6 +6,7 @@
  *   role: sender                      who must have noticed (optional)
  *   says: text                        what the report must hold (optional)
  *   finds: 3                          runs that must find it, of the 4 schedules' (default: all)
+ *   arch: sm_100a                     (default: sm_90a)
  *   config: line of YAML              (any number)
  *   shape: N,K,tp    launches: M …    ctas: 2
  *   plan: hold_bits                   a bit is set only when ring.depth stores are in flight (policy ring, flush never)
@@ -34,7 +35,7 @@
 #include "tools/grsrun_trial.h"
 
 #define FAULTS           "tests/emu_faults"
-#define MAX_FAULTS       64
+#define MAX_FAULTS       128
 #define MAX_LAUNCHES     8
 #define MAX_PATCHED      4
 #define SCHEDULES        4
@@ -46,6 +47,7 @@ struct fault {
     int expect_count;
     char role[32], says[256];
     int finds, ctas;
+    enum arch arch;
     struct buf config;
     int64_t n, k, m[MAX_LAUNCHES];
     int tp, launches;
@@ -143,6 +145,9 @@ static void set_field(struct fault *fault, const char *key, char *value, char *f
         snprintf(fault->says, sizeof fault->says, "%s", value);
     } else if (strcmp(key, "finds") == 0) {
         fault->finds = atoi(value);
+    } else if (strcmp(key, "arch") == 0) {
+        if (!config_arch_parse(value, &fault->arch))
+            fail_msg("%s: no arch is called \"%s\"", fault->name, value);
     } else if (strcmp(key, "config") == 0) {
         buf_printf(&fault->config, "%s\n", value);
     } else if (strcmp(key, "shape") == 0) {
@@ -207,7 +212,7 @@ static void make_kernel(struct fault *fault, bool planted, struct trial_kernel *
         fail_msg("%s", err.text);
     struct plan plan;
     const struct plan_shape shape = {1, 4096, fault->n, fault->k, fault->tp};
-    if (plan_solve(config, ARCH_SM90A, &shape, &plan, &err))
+    if (plan_solve(config, fault->arch, &shape, &plan, &err))
         fail_msg("%s", err.text);
     if (planted && fault->hold_bits)
         plan.value[FIELD_DRAIN_FLUSH] = FLUSH_NEVER;
@@ -236,8 +241,8 @@ static void check_right(struct fault *fault) {
     static struct trial_result result; /* large */
     static struct buf done;
     struct buf key = {0};
-    buf_printf(&key, "\n%s %" PRId64 " %" PRId64 " %d %d", fault->config.data, fault->n, fault->k, fault->tp,
-               fault->ctas);
+    buf_printf(&key, "\n%s %d %" PRId64 " %" PRId64 " %d %d", fault->config.data, fault->arch, fault->n, fault->k,
+               fault->tp, fault->ctas);
     for (int i = 0; i < fault->launches; i++)
         buf_printf(&key, " %" PRId64, fault->m[i]);
     buf_puts(&key, ";");

@@ -34,7 +34,7 @@ static struct slice slices[MAX_TESTS];
 static struct CMUnitTest tests[MAX_TESTS];
 static int slice_count;
 
-/* What a config may ask for beside sizes; a slice of the products of these. */
+/* What a config may ask for beside sizes; a slice of the products of these. Those that name no tile.m, Blackwell can do too. */
 static const struct {
     const char *name, *text;
     int64_t n, k;
@@ -55,6 +55,18 @@ static const struct {
     {"cluster: 2", "tile: {n: 128, cluster: 2}\n", 136, 200},
     {"cluster: 2, ring.place: shared", "tile: {n: 128, cluster: 2}\nring: {place: shared, depth: 2}\n", 136, 72},
     {"two stages, long K", "tile: {m: 64, n: 64}\nstages: {load: 2}\n", 72, 456},
+};
+
+/* CTA pairs, with the policies that touch what a pair shares. */
+static const struct {
+    const char *name, *text;
+} pairs[] = {
+    {"pair", "tile: {n: 64, cta_group: 2}\n"},
+    {"pair, one accumulator", "tile: {n: 256, cta_group: 2}\nstages: {accum: 1, load: 2}\n"},
+    {"pair, signal: segment", "tile: {n: 64, cta_group: 2}\nsignal: {granularity: segment}\norder: segment\n"},
+    {"pair, ring.place: shared", "tile: {n: 128, cta_group: 2}\nring: {place: shared, depth: 2}\n"},
+    {"pair, lane_per_stage",
+     "tile: {n: 64, cta_group: 2}\nring: {place: shared, depth: 2}\ndrain: {policy: lane_per_stage}\n"},
 };
 
 static struct config *load(const struct slice *slice) {
@@ -145,5 +157,10 @@ int main(void) {
     for (size_t i = 0; i < sizeof policies / sizeof *policies; i++)
         for (int tp = 2; tp <= 3; tp++)
             add(NULL, policies[i].text, ARCH_SM90A, policies[i].n, policies[i].k, tp, policies[i].name);
+    for (size_t i = 0; i < sizeof policies / sizeof *policies; i++)
+        if (!strstr(policies[i].text, "m: "))
+            add(NULL, policies[i].text, ARCH_SM100A, policies[i].n, policies[i].k, 3, policies[i].name);
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        add(NULL, pairs[i].text, ARCH_SM100A, SMALL_N, SMALL_K, 2, pairs[i].name);
     return _cmocka_run_group_tests("slices", tests, (size_t)slice_count, NULL, NULL);
 }
