@@ -44,6 +44,7 @@ cuda = types.SimpleNamespace(Event=Event, synchronize=lambda: None, set_device=l
 version = types.SimpleNamespace(cuda="13.0")
 def fused(a, b, reduce_op, scatter_dim, group_name):
     assert (reduce_op, scatter_dim, group_name) == ("sum", 0, "0") and a.shape[1] == b.shape[0]
+    if b.shape[1] == 24: raise RuntimeError("no such N\\nwith more")
     return Tensor((a.shape[0] // 2, b.shape[1]), float(os.environ.get("STANDIN_RESULT", "1")))
 ops = types.SimpleNamespace(symm_mem=types.SimpleNamespace(fused_matmul_reduce_scatter=fused))
 distributed = types.ModuleType("torch.distributed")
@@ -95,6 +96,13 @@ def wrong_results_are_not_timed(directory):
         assert row["async_tp_us"] is None and row["why"] == "its result is wrong" and row["rel_err"] == 0.5, row
 
 
+def refused_shapes_say_why(directory):
+    result = run(directory, "--out", "times.json", "64,24,8", "64,8,8", RANK="0", WORLD_SIZE="2")
+    assert result.returncode == 0, result.stderr
+    rows = json.loads((directory / "times.json").read_text())["rows"]
+    assert [row["why"] for row in rows] == ["no such N", "no such N", None, None] and rows[2]["async_tp_us"] == 50.0, rows
+
+
 def other_ranks_write_nothing(directory):
     result = run(directory, "--out", "times.json", "64,8,8", RANK="1", WORLD_SIZE="2")
     assert result.returncode == 0 and not result.stdout and not (directory / "times.json").exists(), result
@@ -115,7 +123,7 @@ def mistakes(directory):
 
 
 def main():
-    tests = [measures_and_merges, wrong_results_are_not_timed, other_ranks_write_nothing, mistakes]
+    tests = [measures_and_merges, wrong_results_are_not_timed, refused_shapes_say_why, other_ranks_write_nothing, mistakes]
     failed = 0
     for number, test in enumerate(tests, 1):
         try:

@@ -250,11 +250,11 @@ static void averages_of_counters(void **state) {
 
     struct buf text = {0};
     waits_text(&waits, &text);
-    assert_string_equal(text.data,
-                        "#   waits: share of a CTA's 1000 cycles a launch\n"
-                        "#     loader      95.0 %  there\n"
-                        "#                 37.5 %  for a free stage of A and B (the math warps still read it)\n"
-                        "#     math warp   55.0 %  there\n");
+    assert_string_equal(
+        text.data, "#   waits: cycles a CTA and launch, and their share of its 1000\n"
+                   "#     loader           950  95.0 %  there\n"
+                   "#                      375  37.5 %  for a free stage of A and B (the math warps still read it)\n"
+                   "#     math warp        550  55.0 %  there\n");
     buf_free(&text);
     struct waits none = {0};
     object = waits_json(&none);

@@ -214,8 +214,9 @@ PY
 paced_by_environment() { GRS_PACE_GBPS=93 exits 0 gpu --shape 16,24,16 --tp 2 && says out 'tp 2 under a model of the link: 93\.0 GB/s'; }
 waits() { # 1000 cycles a launch, of which 250 for A and B
     exits 0 gpu --shape 16,24,16 --tp 2 --bench --iters 2 --waits &&
-        says out "^#   waits: share of a CTA's 1000 cycles a launch$" && says out '^#     math warp  100\.0 %  there$' &&
-        says out '^#                 25\.0 %  for A and B$' && says out '^#                 12\.5 %  for a partial$' &&
+        says out "^#   waits: cycles a CTA and launch, and their share of its 1000$" &&
+        says out '^#     math warp +1000 100\.0 %  there$' && says out '^# +250  25\.0 %  for A and B$' &&
+        says out '^# +125  12\.5 %  for a partial$' &&
         exits 0 gpu --shape 16,24,16 --tp 2 --bench --iters 2 --waits --json && python3 - "$TMP/out" <<'PY'
 import json, sys
 first, second = json.load(open(sys.argv[1]))["rows"]

@@ -59,27 +59,32 @@ static bool is_refusal(const struct job *job, const struct wanted *wanted) {
            (wanted->error->status == GRS_ERR_PLAN || wanted->error->status == GRS_ERR_UNSUPPORTED);
 }
 
-/* Several shapes often want the same kernel. */
-static bool is_first(const struct job *job, size_t index) {
-    for (size_t i = 0; i < index; i++) {
-        if (job->list[i].kernel && !strcmp(job->list[i].kernel->key, job->list[index].kernel->key)) {
-            return false;
+/* Several items often want the same kernel, and any of them may have been the one that compiled it. */
+static bool is_told(const struct job *job, size_t index, bool *compiled) {
+    *compiled = false;
+    for (size_t i = 0; i < job->count; i++) {
+        const grs_kernel *kernel = job->list[i].kernel;
+        if (kernel && !strcmp(kernel->key, job->list[index].kernel->key)) {
+            if (i < index) {
+                return true;
+            }
+            *compiled |= kernel->source == GRS_FROM_COMPILER;
         }
     }
-    return true;
+    return false;
 }
 
 static grs_status report(const struct job *job, grs_error *err) {
     grs_status status = GRS_OK;
     for (size_t i = 0; i < job->count; i++) {
         const struct wanted *wanted = &job->list[i];
-        if (wanted->kernel && !is_first(job, i)) {
+        bool compiled;
+        if (wanted->kernel && is_told(job, i, &compiled)) {
             continue;
         }
         if (wanted->kernel) {
             printf("%s %s%s %s\n", wanted->kernel->key, wanted->kernel->plan.name,
-                   wanted->count_waits ? " with wait counters" : "",
-                   wanted->kernel->source == GRS_FROM_COMPILER ? "compiled" : "was there");
+                   wanted->count_waits ? " with wait counters" : "", compiled ? "compiled" : "was there");
         } else {
             fprintf(stderr, "# %s\n", wanted->error->text);
             if (!is_refusal(job, wanted) && !status) {

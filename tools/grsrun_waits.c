@@ -110,17 +110,17 @@ double waits_share(const struct waits *waits, enum grs_role role, enum grs_wait 
 }
 
 void waits_text(const struct waits *waits, struct buf *out) {
-    buf_printf(out, "#   waits: share of a CTA's %.0f cycles a launch\n", waits->run);
+    buf_printf(out, "#   waits: cycles a CTA and launch, and their share of its %.0f\n", waits->run);
     for (int role = 0; role < GRS_ROLE_COUNT; role++) {
         if (waits->cycles[role][GRS_WAIT_NONE] == 0) {
             continue;
         }
-        buf_printf(out, "#     %-10s %5.1f %%  there\n", fault_role_name((enum grs_role)role),
-                   waits_share(waits, (enum grs_role)role, GRS_WAIT_NONE) * 100);
+        buf_printf(out, "#     %-10s %9.0f %5.1f %%  there\n", fault_role_name((enum grs_role)role),
+                   waits->cycles[role][GRS_WAIT_NONE], waits_share(waits, (enum grs_role)role, GRS_WAIT_NONE) * 100);
         for (int wait = 1; wait < GRS_WAIT_COUNT; wait++) {
             double share = waits_share(waits, (enum grs_role)role, (enum grs_wait)wait);
             if (share > 0) {
-                buf_printf(out, "#     %-10s %5.1f %%  for %s\n", "", share * 100,
+                buf_printf(out, "#     %-10s %9.0f %5.1f %%  for %s\n", "", waits->cycles[role][wait], share * 100,
                            fault_wait_name((enum grs_wait)wait));
             }
         }
