@@ -1,5 +1,6 @@
 #include "emulator/build.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -223,6 +224,32 @@ grs_status make_directory(const std::string &path, grs_error *err) {
     return GRS_OK;
 }
 
+// Keeps the shared objects used last, so that the directory does not grow without end.
+void forget_old_ones(const std::string &directory) {
+    constexpr size_t most = 400, left = 300;
+    struct entry {
+        std::string name;
+        struct timespec used;
+    };
+    std::vector<entry> entries;
+    DIR *stream = opendir(directory.c_str());
+    for (struct dirent *e; stream && (e = readdir(stream));) {
+        std::string name = directory + "/" + e->d_name;
+        struct stat s;
+        if (name.size() > 3 && name.compare(name.size() - 3, 3, ".so") == 0 && lstat(name.c_str(), &s) == 0)
+            entries.push_back(entry{name, s.st_mtim});
+    }
+    if (stream)
+        closedir(stream);
+    if (entries.size() <= most)
+        return;
+    std::sort(entries.begin(), entries.end(), [](const entry &a, const entry &b) {
+        return a.used.tv_sec != b.used.tv_sec ? a.used.tv_sec > b.used.tv_sec : a.used.tv_nsec > b.used.tv_nsec;
+    });
+    for (size_t i = left; i < entries.size(); ++i)
+        unlink(entries[i].name.c_str());
+}
+
 } // namespace
 
 extern "C" grs_status emu_kernel_build(const char *text, const char *names, const struct emu_header *changed,
@@ -244,6 +271,7 @@ extern "C" grs_status emu_kernel_build(const char *text, const char *names, cons
     if (!kernel)
         return error_set(err, GRS_ERR_MEMORY, "emulator: out of memory");
     if (directory && is_ours(kept) && load(kept, names, kernel, nullptr) == GRS_OK) {
+        utimensat(AT_FDCWD, kept.c_str(), nullptr, 0); // used now
         *out = kernel;
         return GRS_OK;
     }
@@ -266,6 +294,7 @@ extern "C" grs_status emu_kernel_build(const char *text, const char *names, cons
         if (rename(built.c_str(), kept.c_str()) != 0)
             status = error_set(err, GRS_ERR_IO, "%s: %s", kept.c_str(), strerror(errno));
         built = kept;
+        forget_old_ones(directory);
     }
     if (status == GRS_OK)
         status = load(built, names, kernel, err);

@@ -1,4 +1,5 @@
 // The table of functions that the kernel text calls.
+#include "emulator/instructions.h"
 #include "emulator/machine.h"
 
 namespace emu {

@@ -365,7 +365,7 @@ static int telling(const thread &t) {
 }
 
 void machine::note_deadlock() {
-    constexpr size_t most = 40;
+    constexpr size_t most = 24;
     std::vector<const thread *> waiting; // one of each kind: warps of a role that wait for the same thing are alike
     for (const std::unique_ptr<cta> &c : ctas) {
         size_t first = waiting.size();

@@ -8,6 +8,7 @@
 
 #include "cache/cache.h"
 #include "common/error.h"
+#include "generator/emit.h"
 #include "tools/grsrun_report.h"
 #include "tools/grsrun_trial.h"
 
@@ -21,7 +22,8 @@ _Static_assert((int)EMU_RANDOM == (int)EMU_SCHEDULE_RANDOM && (int)EMU_EAGER == 
 struct session {
     const struct grsrun_options *options;
     enum arch arch;
-    char *directory; /* keeps compiled kernels; NULL: nowhere */
+    char *directory;            /* keeps compiled kernels; NULL: nowhere */
+    struct emu_header *changed; /* templates read from $GRS_EMU_TEMPLATES; NULL: the embedded ones */
     struct verify_row *rows;
     size_t row_count;
     bool wrong;
@@ -53,6 +55,48 @@ static grs_status find_directory(struct session *session, grs_error *err) {
     }
     cache_close(cache);
     return status;
+}
+
+static char *read_text(const char *path) {
+    struct buf text = {0};
+    char piece[4096];
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return NULL;
+    for (size_t n; (n = fread(piece, 1, sizeof piece, file)) > 0;)
+        buf_append(&text, piece, n);
+    fclose(file);
+    return buf_take(&text);
+}
+
+/* For work on templates: those that lie in the directory $GRS_EMU_TEMPLATES are taken from there instead of from this program. */
+static grs_status read_templates(struct session *session, grs_error *err) {
+    const char *directory = getenv("GRS_EMU_TEMPLATES");
+    size_t count = 0, used = 0;
+    if (!directory || !*directory)
+        return GRS_OK;
+    while (emit_headers[count].name)
+        count++;
+    session->changed = calloc(count + 1, sizeof *session->changed);
+    if (!session->changed)
+        return error_set(err, GRS_ERR_MEMORY, "no memory for %zu templates", count);
+    for (size_t i = 0; i < count; i++) {
+        struct buf path = {0};
+        buf_printf(&path, "%s/%s", directory, strrchr(emit_headers[i].name, '/') + 1);
+        /* The emulator's own stand-ins are not to be replaced. */
+        bool is_ours = strstr(emit_headers[i].name, "/ptx.cuh") || strstr(emit_headers[i].name, "/mma_");
+        char *text = path.failed || is_ours ? NULL : read_text(path.data);
+        buf_free(&path);
+        if (text)
+            session->changed[used++] = (struct emu_header){emit_headers[i].name, text};
+    }
+    return used ? GRS_OK : error_set(err, GRS_ERR_ARGUMENT, "GRS_EMU_TEMPLATES: %s holds no template", directory);
+}
+
+static void free_templates(struct session *session) {
+    for (int i = 0; session->changed && session->changed[i].name; i++)
+        free((char *)session->changed[i].text);
+    free(session->changed);
 }
 
 static grs_status check_options(const struct grsrun_options *options, grs_error *err) {
@@ -170,8 +214,8 @@ static grs_status run_shape(struct session *session, const struct grsrun_shape *
     const struct grsrun_options *o = session->options;
     struct trial_kernel kernel;
     struct verify_row *rows = &session->rows[session->row_count];
-    grs_status status = trial_kernel_make(o->config, session->arch, shape->m, shape->n, shape->k, shape->tp, NULL,
-                                          session->directory, &kernel, err);
+    grs_status status = trial_kernel_make(o->config, session->arch, shape->m, shape->n, shape->k, shape->tp,
+                                          session->changed, session->directory, &kernel, err);
     if (status)
         return status;
     for (int i = 0; i < KINDS; i++)
@@ -219,6 +263,7 @@ int grsrun_emu_main(const struct grsrun_options *options) {
     grs_error err;
     grs_status status = check_options(options, &err);
     status = status ? status : find_directory(&session, &err);
+    status = status ? status : read_templates(&session, &err);
     session.rows = calloc(options->shape_count * KINDS, sizeof *session.rows);
     if (!status && !session.rows)
         status = error_set(&err, GRS_ERR_MEMORY, "no memory for the results of %zu shapes", options->shape_count);
@@ -238,5 +283,6 @@ int grsrun_emu_main(const struct grsrun_options *options) {
         fprintf(stderr, "grsrun: %s\n", err.text);
     free(session.rows);
     free(session.directory);
+    free_templates(&session);
     return status ? grsrun_exit_code(status) : session.wrong ? GRSRUN_FAILED : GRSRUN_OK;
 }
