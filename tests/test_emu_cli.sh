@@ -31,7 +31,7 @@ one_grid_for_all() { exits 0 emu --shape 40,72,72 --tp 3 --ranks-per-gpu 3 --cta
 refusals() {
     exits 2 emu --shape 40,72,72 --tp 2 --lda 64 && says err "--lda: 64 is less than a row" &&
         exits 2 emu --shape 40,72,72 --tp 2 --graph && says err "graph" &&
-        exits 2 emu --shape 40,70,72 --tp 2 && says err "N: 70"
+        exits 2 emu --shape 40,70,72 --tp 2 && says err "N = 70"
 }
 
 # A template with the proxy fence of the math warps taken out: the report, and the same report from the command it names.
