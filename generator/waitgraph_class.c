@@ -156,20 +156,25 @@ grs_status waitgraph_check_class(const struct plan *plan, struct waitgraph_resul
 
 grs_status waitgraph_check_grids(const struct plan *plan, const int *grid, grs_error *err) {
     struct waitgraph_result class;
+    char proved[48];
     grs_status status = waitgraph_check_class(plan, &class, err);
-    for (int r = 0; status == GRS_OK && r < plan->shape.tp; r++) {
+    if (status != GRS_OK)
+        return status;
+    snprintf(proved, sizeof proved, class.grid_min == class.grid_max ? "%d" : "%d to %d", class.grid_min,
+             class.grid_max);
+    for (int r = 0; r < plan->shape.tp; r++) {
         if (grid[r] < class.grid_min || grid[r] > class.grid_max)
-            status = error_set(
+            return error_set(
                 err, GRS_ERR_PLAN,
-                "%s: rank %d has %d CTAs, and it is proved for %d to %d a rank that ranks do not wait for one "
-                "another in a circle: sms sets that number",
-                plan->name, r, grid[r], class.grid_min, class.grid_max);
-        else if (class.same_grid && grid[r] != grid[0])
-            status =
-                error_set(err, GRS_ERR_PLAN,
-                          "%s: rank 0 has %d CTAs and rank %d has %d; drain.flush: never is proved only for the same "
-                          "number on every rank",
-                          plan->name, grid[0], r, grid[r]);
+                "%s: rank %d has %d CTAs; that ranks do not wait for one another in a circle is proved for %s "
+                "(sms sets the number)",
+                plan->name, r, grid[r], proved);
+        if (class.same_grid && grid[r] != grid[0])
+            return error_set(
+                err, GRS_ERR_PLAN,
+                "%s: rank 0 has %d CTAs and rank %d has %d; that ranks do not wait for one another in a circle "
+                "is proved for the same number on every rank (drain.flush: never)",
+                plan->name, grid[0], r, grid[r]);
     }
-    return status;
+    return GRS_OK;
 }

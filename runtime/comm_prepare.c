@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/error.h"
+#include "generator/waitgraph.h"
 #include "runtime/group.h"
 #include "runtime/peers.h"
 
@@ -91,6 +92,15 @@ static grs_status reserve(struct group *group, const struct group_kernel *loaded
     return status;
 }
 
+/* Only here the grids are known, and a plan may be proved free of circular waits for some of them only. */
+static grs_status check_grids(const struct group *group, const struct group_kernel *loaded, grs_error *err) {
+    int grid[GRS_MAX_TP];
+    for (int rank = 0; rank < group->tp; rank++) {
+        grid[rank] = loaded->modules[group->ranks[rank].device - group->devices].grid;
+    }
+    return waitgraph_check_grids(&loaded->kernel->plan, grid, err);
+}
+
 static grs_status prepare(struct group *group, const grs_kernel *kernel, int64_t max_M, grs_error *err) {
     struct group_kernel *known = (struct group_kernel *)group_find_kernel(group, kernel), *loaded = known;
     grs_status status = GRS_OK;
@@ -100,7 +110,12 @@ static grs_status prepare(struct group *group, const grs_kernel *kernel, int64_t
     if (known == NULL && (status = group_load_kernel(group, kernel, &loaded, err)) != GRS_OK) {
         return status;
     }
-    status = reserve(group, loaded, max_M, err);
+    if (known == NULL) {
+        status = check_grids(group, loaded, err);
+    }
+    if (status == GRS_OK) {
+        status = reserve(group, loaded, max_M, err);
+    }
     if (status != GRS_OK) {
         if (known == NULL) {
             group_free_kernel(group, loaded);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "generator/waitgraph.h"
 #include "runtime/peers.h"
 #include "runtime/told.h"
 
@@ -108,8 +109,8 @@ static grs_status propose(struct grs_comm *comm, const grs_kernel *kernel, int64
     return GRS_OK;
 }
 
-static grs_status agree(struct grs_comm *comm, grs_status mine, const grs_error *my_error, struct proposal *proposal,
-                        int *wave, const struct deadline *deadline, grs_error *err) {
+static grs_status agree(struct grs_comm *comm, const grs_kernel *kernel, grs_status mine, const grs_error *my_error,
+                        struct proposal *proposal, int *wave, const struct deadline *deadline, grs_error *err) {
     struct group *group = comm->group;
     struct proposals *all = calloc(1, sizeof(*all) + (size_t)group->tp * sizeof(all->of[0]));
     if (all == NULL) {
@@ -126,6 +127,13 @@ static grs_status agree(struct grs_comm *comm, grs_status mine, const grs_error 
     *wave = all->of[0].grid;
     for (int rank = 1; rank < group->tp; rank++) {
         *wave = all->of[rank].grid < *wave ? all->of[rank].grid : *wave;
+    }
+    if (status == GRS_OK) { /* a plan may be proved free of circular waits for some grids only */
+        int grid[GRS_MAX_TP];
+        for (int rank = 0; rank < group->tp; rank++) {
+            grid[rank] = all->of[rank].grid;
+        }
+        status = waitgraph_check_grids(&kernel->plan, grid, err);
     }
     free(all);
     return status;
@@ -211,7 +219,7 @@ grs_status peers_prepare(struct grs_comm *comm, const grs_kernel *kernel, int64_
     grs_status mine = propose(comm, kernel, max_M, &loaded, &proposal, &my_error);
     bool known = loaded != NULL && group_find_kernel(group, kernel) == loaded;
     bool entered = mine == GRS_OK && (mine = group_enter(group, comm->device, &my_error)) == GRS_OK;
-    grs_status status = agree(comm, mine, &my_error, &proposal, &wave, &deadline, err);
+    grs_status status = agree(comm, kernel, mine, &my_error, &proposal, &wave, &deadline, err);
     if (status == GRS_OK && (!known || proposal.max_m > loaded->max_m)) {
         loaded->wave = wave;
         status = reserve(comm, loaded, proposal.max_m, &deadline, err);

@@ -352,6 +352,31 @@ static void test_wave_is_the_smallest_grid(void **state) {
     destroy_all(comms, 3);
 }
 
+/* A kernel that is free of circular waits on 132 CTAs a rank and not on 128: 128 tiles a segment, signals held back. */
+static void test_grids_are_those_of_the_proof(void **state) {
+    grs_comm *comms[2];
+    (void)state;
+    const grs_kernel *kernel = make_kernel(ctx, 1024, 4096, 2048, 2);
+    struct plan *plan = &((struct grs_kernel *)kernel)->plan;
+    set_class(kernel, 1024, 1024);
+    plan->value[FIELD_ORDER] = ORDER_SEGMENT;
+    plan->value[FIELD_RING_DEPTH] = 2;
+    plan->value[FIELD_RING_PLACE] = PLACE_SHARED;
+    plan->value[FIELD_DRAIN_FLUSH] = FLUSH_NEVER;
+    plan->value[FIELD_SMS] = plan->max_grid = 132;
+    assert_int_equal(grs_comm_create_local(ctx, 2, NULL, NULL, comms, &err), GRS_OK);
+    assert_int_equal(grs_comm_prepare(comms[0], kernel, 1024, &err), GRS_OK);
+    destroy_all(comms, 2);
+    shim->device[1].sm_count = 128;
+    assert_int_equal(grs_comm_create_local(ctx, 2, NULL, NULL, comms, &err), GRS_OK);
+    assert_int_equal(grs_comm_prepare(comms[0], kernel, 1024, &err), GRS_ERR_PLAN);
+    assert_non_null(strstr(
+        err.text, "rank 1 has 128 CTAs; that ranks do not wait for one another in a circle is proved for 132 ("));
+    assert_int_equal(shim->live_modules, 0);
+    destroy_all(comms, 2);
+    assert_nothing_alive();
+}
+
 /* ---------------------------------------------------------------- faults --------------------------------------- */
 
 static void test_wait_record_becomes_text(void **state) {
@@ -492,6 +517,7 @@ int main(void) {
         cmocka_unit_test_setup(test_every_failure_in_preparing, fixture_reset),
         cmocka_unit_test_setup(test_arguments_of_preparing, fixture_reset),
         cmocka_unit_test_setup(test_wave_is_the_smallest_grid, fixture_reset),
+        cmocka_unit_test_setup(test_grids_are_those_of_the_proof, fixture_reset),
         cmocka_unit_test_setup(test_wait_record_becomes_text, fixture_reset),
         cmocka_unit_test_setup(test_every_wait_has_a_text, fixture_reset),
         cmocka_unit_test_setup(test_abort_reaches_every_rank, fixture_reset),

@@ -471,8 +471,8 @@ static void launches_are_held_to_the_proof(void **state) {
     assert_int_equal(waitgraph_check_grids(&plan, (const int[]){132, 7}, &err), GRS_OK);
     assert_int_equal(waitgraph_check_grids(&plan, (const int[]){133, 132}, &err), GRS_ERR_PLAN);
     assert_string_equal(err.text,
-                        "kernel: rank 0 has 133 CTAs, and it is proved for 1 to 132 a rank that ranks do not wait "
-                        "for one another in a circle: sms sets that number");
+                        "kernel: rank 0 has 133 CTAs; that ranks do not wait for one another in a circle is proved "
+                        "for 1 to 132 (sms sets the number)");
     /* Groups of 4 span a wave of 132 once, a wave of 1 three times. */
     set_granularity(&plan, GRANULARITY_GROUP, 4);
     plan.value[FIELD_SMS] = 132;
