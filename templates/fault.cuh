@@ -117,13 +117,19 @@ template <class C> class Patience {
         uint64_t now = ptx::global_nanoseconds();
         if (since_ == 0)
             since_ = now;
-        if (watch_.args.deadline_ns == 0 || now - since_ < watch_.args.deadline_ns)
+        if (watch_.args.deadline_ns == 0 || now - since_ < deadline())
             return true;
         watch_.raise(what_, word, expected, now - since_);
         return false;
     }
 
   private:
+    // Who waits for another rank gives up first, so that the record names the cause and not a role that waits in its wake.
+    GRS_DEVICE uint64_t deadline() const {
+        bool remote = what_ == GRS_WAIT_UPSTREAM || what_ == GRS_WAIT_CREDIT;
+        return watch_.args.deadline_ns + (remote ? 0 : watch_.args.deadline_ns / 8);
+    }
+
     static constexpr uint32_t looks_between_checks = 64;
     Watch<C> &watch_;
     grs_wait what_;
