@@ -79,7 +79,8 @@ static grs_status build_rank(struct waitgraph_graph *graph, struct waitgraph_ran
 
 /* A stage is filled again when the math warps of the whole cluster have read it, and those of a CTA go on to the next tile
  * when they are done with the one before. So a CTA's products of a tile wait for the tile of each mate that lies as many
- * rows back as it takes to fill all stages, and one. */
+ * rows back as it takes to fill all stages, and one. Where products run further ahead of what adds the partials (pingpong,
+ * accumulators in tensor memory) this is more than is waited for, and so as good for a proof. */
 static int tiles_ahead(const struct plan *plan) {
     int64_t blocks = (plan->shape.k + plan->value[FIELD_TILE_K] - 1) / plan->value[FIELD_TILE_K];
     return (int)((plan->value[FIELD_STAGES_LOAD] + blocks) / blocks); /* ceil((stages + 1) / blocks) */

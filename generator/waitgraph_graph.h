@@ -9,7 +9,7 @@
 
 struct waitgraph_rank {
     struct tileorder order;
-    int32_t grid;       /* CTAs, or CTA pairs that make a tile together: those that take positions in turn */
+    int32_t grid;       /* CTAs                                                                            */
     int32_t *turn;      /* [total] by position                                                             */
     int32_t *tile;      /* [total] by position: j                                                          */
     int32_t *position;  /* [total] by first[turn] + tile                                                   */
@@ -31,7 +31,7 @@ struct waitgraph_graph {
     struct waitgraph_rank *rank; /* [ranks] */
 };
 
-/* `group` 0 stands for whole segments. True when the drain holds signals back until later tiles are sent. */
+/* Whether the drain holds signals back until later tiles are sent. */
 bool waitgraph_holds_back(const struct plan *plan);
 
 /* GRS_ERR_MEMORY; the caller has checked that total * R <= WAITGRAPH_MAX_TILES. Frees with waitgraph_graph_free. */
