@@ -235,7 +235,9 @@ static grs_status parse_arch(const char *text, struct grsrun_options *out, grs_e
         return GRS_OK;
     }
     struct buf list = {0};
-    config_archs_text(ARCH_COUNT, &list);
+    for (int i = 0; i < ARCH_COUNT; i++) {
+        buf_printf(&list, "%s%s", i ? ", " : "", config_arch_name((enum arch)i));
+    }
     error_set(err, GRS_ERR_ARGUMENT, "--arch: '%s' is none of %s", text, list.data ? list.data : "");
     buf_free(&list);
     return GRS_ERR_ARGUMENT;
