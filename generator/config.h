@@ -10,7 +10,8 @@
 #include "common/buf.h"
 #include "grs.h"
 
-enum arch { ARCH_SM90A = 0, ARCH_SM100A, ARCH_COUNT };
+/* Full targets of the compiler. Those of one family share their keys and their kernel's text; a family is named by its first. */
+enum arch { ARCH_SM90A = 0, ARCH_SM100A, ARCH_SM100F, ARCH_SM103A, ARCH_COUNT };
 
 /* Index into config.value. The order is that of canonical text and of emitted constants. */
 enum field {
@@ -21,9 +22,9 @@ enum field {
     FIELD_TILE_K,
     FIELD_SCHEDULE, /* enum schedule                              */
     FIELD_CLUSTER,
-    FIELD_CTA_GROUP, /* sm_100a only                               */
+    FIELD_CTA_GROUP, /* of the family of sm_100a                   */
     FIELD_STAGES_LOAD,
-    FIELD_STAGES_ACCUM, /* sm_100a only                               */
+    FIELD_STAGES_ACCUM, /* of the family of sm_100a                   */
     FIELD_RING_DEPTH,
     FIELD_RING_PLACE, /* enum ring_place                            */
     FIELD_CHUNK_BYTES,
@@ -59,7 +60,7 @@ struct field_info {
     bool plan_time;             /* used by the planner only (sms, link_gbps, m)                      */
     const char *help;           /* one line                                                          */
     const int64_t *allowed;     /* 0-terminated list that replaces the range; NULL: the range        */
-    int only_arch;              /* 1 + enum arch of the one arch that knows the key; 0: all do       */
+    int only_family;            /* 1 + enum arch of the one family that knows the key; 0: all do     */
 };
 extern const struct field_info config_fields[FIELD_COUNT];
 
@@ -115,5 +116,11 @@ void config_free(struct config *config);
 
 const char *config_arch_name(enum arch arch); /* "sm_90a" */
 bool config_arch_parse(const char *text, enum arch *out);
+enum arch config_arch_family(enum arch arch);
+bool config_arch_knows(enum arch arch, enum field field);
+/* "sm_100a, sm_100f, sm_103a"; every arch with ARCH_COUNT. */
+void config_archs_text(enum arch family, struct buf *out);
+/* Whether the config lists an arch of this family. */
+bool config_lists_family(const struct config *config, enum arch family);
 
 #endif

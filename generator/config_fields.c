@@ -56,7 +56,7 @@ const struct field_info config_fields[FIELD_COUNT] = {
     [FIELD_SCHEDULE] = {.key = "tile.schedule",
                         .constant = "schedule",
                         .choices = schedule_choices,
-                        .only_arch = ONLY(ARCH_SM90A),
+                        .only_family = ONLY(ARCH_SM90A),
                         .help = "two warpgroups share a tile (cooperative) or take tiles in turn (pingpong)"},
     [FIELD_CLUSTER] = {.key = "tile.cluster",
                        .constant = "cluster",
@@ -69,7 +69,7 @@ const struct field_info config_fields[FIELD_COUNT] = {
                          .min = 1,
                          .max = 2,
                          .multiple = 1,
-                         .only_arch = ONLY(ARCH_SM100A),
+                         .only_family = ONLY(ARCH_SM100A),
                          .help = "CTAs that make one tile together"},
     [FIELD_STAGES_LOAD] = {.key = "stages.load",
                            .constant = "stages",
@@ -82,7 +82,7 @@ const struct field_info config_fields[FIELD_COUNT] = {
                             .min = 1,
                             .max = 4,
                             .multiple = 1,
-                            .only_arch = ONLY(ARCH_SM100A),
+                            .only_family = ONLY(ARCH_SM100A),
                             .help = "accumulators in tensor memory"},
     [FIELD_RING_DEPTH] = {.key = "ring.depth",
                           .constant = "ring_depth",
@@ -226,17 +226,50 @@ void config_allowed_text(const struct field_info *info, struct buf *out) {
     }
 }
 
-static const char *const arch_names[ARCH_COUNT] = {[ARCH_SM90A] = "sm_90a", [ARCH_SM100A] = "sm_100a"};
+static const struct {
+    const char *name;
+    enum arch family;
+} archs[ARCH_COUNT] = {
+    [ARCH_SM90A] = {"sm_90a", ARCH_SM90A},
+    [ARCH_SM100A] = {"sm_100a", ARCH_SM100A},
+    [ARCH_SM100F] = {"sm_100f", ARCH_SM100A},
+    [ARCH_SM103A] = {"sm_103a", ARCH_SM100A},
+};
 
 const char *config_arch_name(enum arch arch) {
-    return arch_names[arch];
+    return archs[arch].name;
 }
 
 bool config_arch_parse(const char *text, enum arch *out) {
     for (int a = 0; a < ARCH_COUNT; a++)
-        if (!strcmp(text, arch_names[a])) {
+        if (!strcmp(text, archs[a].name)) {
             *out = (enum arch)a;
             return true;
         }
+    return false;
+}
+
+enum arch config_arch_family(enum arch arch) {
+    return archs[arch].family;
+}
+
+bool config_arch_knows(enum arch arch, enum field field) {
+    int only = config_fields[field].only_family;
+    return !only || only == 1 + (int)archs[arch].family;
+}
+
+void config_archs_text(enum arch family, struct buf *out) {
+    const char *comma = "";
+    for (int a = 0; a < ARCH_COUNT; a++)
+        if (family == ARCH_COUNT || archs[a].family == family) {
+            buf_printf(out, "%s%s", comma, archs[a].name);
+            comma = ", ";
+        }
+}
+
+bool config_lists_family(const struct config *config, enum arch family) {
+    for (int a = 0; a < ARCH_COUNT; a++)
+        if (config->arch[a] && archs[a].family == family)
+            return true;
     return false;
 }

@@ -196,10 +196,9 @@ static void read_version(struct config_reader *r, const struct node *node) {
 static void read_arch(struct config_reader *r, const struct node *node) {
     const char *names[ARCH_COUNT + 1] = {0};
     struct buf allowed = {0};
-    for (int a = 0; a < ARCH_COUNT; a++) {
+    for (int a = 0; a < ARCH_COUNT; a++)
         names[a] = config_arch_name((enum arch)a);
-        buf_printf(&allowed, "%s%s", a ? ", " : "", names[a]);
-    }
+    config_archs_text(ARCH_COUNT, &allowed);
     if (allowed.failed) {
         r->problems->out_of_memory = true;
         return;

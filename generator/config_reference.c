@@ -1,12 +1,21 @@
 /* docs/config.md, made from the field table. */
 #include "generator/config.h"
 
+static void row_archs(struct buf *out, const struct field_info *info) {
+    buf_puts(out, " ");
+    if (info->only_family)
+        config_archs_text((enum arch)(info->only_family - 1), out);
+    else
+        buf_puts(out, "all");
+    buf_puts(out, " |");
+}
+
 static void row(struct buf *out, const char *key, const struct field_info *info) {
     buf_printf(out, "| `%s` | ", key);
     config_allowed_text(info, out);
     buf_printf(out, " | %s |", info->help);
     if (info >= config_fields && info < config_fields + FIELD_COUNT)
-        buf_printf(out, " %s |", info->only_arch ? config_arch_name((enum arch)(info->only_arch - 1)) : "all");
+        row_archs(out, info);
     buf_puts(out, "\n");
 }
 

@@ -8,11 +8,17 @@ static void check_arch(struct config_reader *r) {
         return; /* the arch is known later; plan_solve looks then */
     for (int f = 0; f < FIELD_COUNT; f++) {
         const struct field_info *info = &config_fields[f];
-        if (!c->is_set[f] || !info->only_arch || c->arch[info->only_arch - 1])
+        enum arch family = (enum arch)(info->only_family - 1);
+        if (!c->is_set[f] || !info->only_family || config_lists_family(c, family))
             continue;
-        problem_add(r->problems, c->where[f], info->key, "arch (line %d) has no %s, allowed: this key with %s only",
-                    r->arch_where.line, config_arch_name((enum arch)(info->only_arch - 1)),
-                    config_arch_name((enum arch)(info->only_arch - 1)));
+        struct buf names = {0};
+        config_archs_text(family, &names);
+        if (names.failed)
+            r->problems->out_of_memory = true;
+        else
+            problem_add(r->problems, c->where[f], info->key,
+                        "arch (line %d) has no such key, allowed: this key with %s", r->arch_where.line, names.data);
+        buf_free(&names);
     }
 }
 

@@ -27,7 +27,7 @@ static void flag(struct buf *out, const char *name, bool value, const char *note
 static void emit_fields(const struct plan *plan, struct buf *out) {
     for (int f = 0; f < FIELD_COUNT; f++) {
         const struct field_info *info = &config_fields[f];
-        if (!info->constant || info->choices || (info->only_arch && info->only_arch != 1 + (int)plan->arch))
+        if (!info->constant || info->choices || !config_arch_knows(plan->arch, (enum field)f))
             continue;
         constant(out, info->constant, plan->value[f], info->key);
     }
@@ -92,7 +92,7 @@ static void emit_derived(const struct plan *plan, struct buf *out) {
 }
 
 grs_status emit_entry(const struct plan *plan, struct buf *out, grs_error *err) {
-    buf_printf(out, "#include \"%s\"\n\nstruct Config {\n", entry_header[plan->arch]);
+    buf_printf(out, "#include \"%s\"\n\nstruct Config {\n", entry_header[config_arch_family(plan->arch)]);
     constant(out, "n", plan->shape.n, "columns of D");
     constant(out, "k", plan->shape.k, "columns of A and B on one rank");
     constant(out, "ring", plan->shape.tp, "ranks");
@@ -170,7 +170,7 @@ void emit_comment(const struct plan *plan, struct buf *out) {
                plan->threads, plan->shared_bytes, arch, arch);
     for (int f = 0; f < FIELD_COUNT; f++) {
         const struct field_info *info = &config_fields[f];
-        if (info->plan_time || (info->only_arch && info->only_arch != 1 + (int)plan->arch))
+        if (info->plan_time || !config_arch_knows(plan->arch, (enum field)f))
             continue;
         buf_printf(out, "//   %s: ", info->key);
         config_value_text((enum field)f, plan->value[f], out);

@@ -18,5 +18,27 @@ static const struct machine machines[ARCH_COUNT] = {
 };
 
 const struct machine *machine_of(enum arch arch) {
-    return &machines[arch];
+    return &machines[config_arch_family(arch)];
+}
+
+static const struct {
+    int major, minor; /* minor -1: any */
+} capabilities[ARCH_COUNT] = {
+    [ARCH_SM90A] = {9, 0},
+    [ARCH_SM100A] = {10, 0},
+    [ARCH_SM100F] = {10, -1},
+    [ARCH_SM103A] = {10, 3},
+};
+
+bool machine_runs(enum arch arch, int major, int minor) {
+    return capabilities[arch].major == major && (capabilities[arch].minor == minor || capabilities[arch].minor < 0);
+}
+
+bool machine_arch_of(int major, int minor, enum arch *out) {
+    for (int arch = 0; arch < ARCH_COUNT; arch++)
+        if (capabilities[arch].major == major && capabilities[arch].minor == minor) {
+            *out = (enum arch)arch;
+            return true;
+        }
+    return false;
 }

@@ -5,7 +5,7 @@
 
 #include "generator/config.h"
 
-struct machine {
+struct machine { /* of a family of archs */
     int sms;
     int64_t shared_limit;   /* bytes of dynamic shared memory a CTA can have                      */
     int registers;          /* of an SM                                                           */
@@ -16,5 +16,9 @@ struct machine {
 };
 
 const struct machine *machine_of(enum arch arch);
+
+/* Whether a GPU of this compute capability runs kernels of the arch, and the arch to make them for: the GPU's own. */
+bool machine_runs(enum arch arch, int major, int minor);
+bool machine_arch_of(int major, int minor, enum arch *out);
 
 #endif

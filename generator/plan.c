@@ -44,7 +44,7 @@ static grs_status refuse(const struct config *config, enum field field, grs_stat
 }
 
 struct not_built {
-    enum arch arch;
+    enum arch family;
     enum field field;
     int64_t value; /* this value is legal in a config, but no template makes it yet */
     const char *instead;
@@ -65,10 +65,17 @@ static const struct not_built not_built[] = {
 /* A key of another arch is passed over only where the config asks for that arch too; elsewhere it would be ignored. */
 static grs_status check_arch(const struct config *config, const struct plan *plan, grs_error *err) {
     for (int f = 0; f < FIELD_COUNT; f++) {
-        int only = config_fields[f].only_arch - 1;
-        if (config->is_set[f] && only >= 0 && only != (int)plan->arch && !config->arch[only])
-            return refuse(config, (enum field)f, GRS_ERR_CONFIG, err, "%s has no such key; allowed: with %s only",
-                          config_arch_name(plan->arch), config_arch_name((enum arch)only));
+        if (!config->is_set[f] || config_arch_knows(plan->arch, (enum field)f))
+            continue;
+        enum arch family = (enum arch)(config_fields[f].only_family - 1);
+        if (config_lists_family(config, family))
+            continue;
+        struct buf names = {0};
+        config_archs_text(family, &names);
+        grs_status status = refuse(config, (enum field)f, GRS_ERR_CONFIG, err, "%s has no such key; allowed: with %s",
+                                   config_arch_name(plan->arch), names.failed ? "?" : names.data);
+        buf_free(&names);
+        return status;
     }
     return GRS_OK;
 }
@@ -149,7 +156,7 @@ static grs_status check_built(const struct config *config, const struct plan *pl
         plan->tensor_columns ? check_tensor_memory(config, plan, err) : check_registers(config, plan, err);
     for (size_t i = 0; status == GRS_OK && i < sizeof not_built / sizeof *not_built; i++) {
         const struct not_built *row = &not_built[i];
-        if (row->arch != plan->arch || plan->value[row->field] != row->value)
+        if (row->family != config_arch_family(plan->arch) || plan->value[row->field] != row->value)
             continue;
         struct buf text = {0};
         config_value_text(row->field, row->value, &text);
@@ -182,7 +189,7 @@ static void add_region(struct plan *plan, const char *name, int64_t count, int64
 static void map_shared(struct plan *plan, int64_t stages) {
     const int64_t *v = plan->value;
     int64_t accumulators = plan->tensor_columns ? v[FIELD_STAGES_ACCUM] : 0;
-    int64_t turns = plan->arch == ARCH_SM90A && v[FIELD_SCHEDULE] == SCHEDULE_PINGPONG ? 4 : 0;
+    int64_t turns = config_arch_family(plan->arch) == ARCH_SM90A && v[FIELD_SCHEDULE] == SCHEDULE_PINGPONG ? 4 : 0;
     int64_t barriers =
         2 * accumulators + turns + 2 * stages + 3 * plan->tile_buffers + 2 * plan->outbox_depth + v[FIELD_CHUNK_COUNT];
     plan->region_count = 0;
@@ -322,7 +329,7 @@ static grs_status check_waits(const struct config *config, const struct plan *pl
 /* A math warpgroup has 64 rows of the tile, or, reading all lanes of tensor memory, half of its columns. */
 static void assign_warps(struct plan *plan) {
     int64_t columns = plan->value[FIELD_TILE_N];
-    if (plan->arch == ARCH_SM100A) {
+    if (config_arch_family(plan->arch) == ARCH_SM100A) {
         plan->consumer_warpgroups = columns > 64 ? 2 : 1;
         plan->threads = ROLE_THREADS + 128 * plan->consumer_warpgroups + ISSUER_THREADS;
         for (plan->tensor_columns = 32; plan->tensor_columns < columns * plan->value[FIELD_STAGES_ACCUM];)

@@ -6,8 +6,7 @@
 #define WIDE_N 256
 
 static void take(const struct config *config, struct plan *plan, enum field field, int64_t value, const char *reason) {
-    int only = config_fields[field].only_arch - 1;
-    if (only >= 0 && only != (int)plan->arch) { /* plan_solve has refused a value that would be lost */
+    if (!config_arch_knows(plan->arch, field)) { /* plan_solve has refused a value that would be lost */
         plan->value[field] = value;
         plan->origin[field] = ORIGIN_PLANNER;
         plan->reason[field] = "a key of another arch";
@@ -62,7 +61,8 @@ void plan_defaults(const struct config *config, struct plan *plan) {
     take(config, plan, FIELD_SMS, 0, "the rank has the GPU to itself, or its share of it");
     take(config, plan, FIELD_LINK_GBPS, machine_of(plan->arch)->link_gbps, machine_of(plan->arch)->measured);
     take(config, plan, FIELD_TILE_M, WIDE_M,
-         plan->arch == ARCH_SM100A ? "a row in each lane of tensor memory" : "two math warpgroups of 64 rows share B");
+         config_arch_family(plan->arch) == ARCH_SM100A ? "a row in each lane of tensor memory"
+                                                       : "two math warpgroups of 64 rows share B");
     if (narrow)
         take(config, plan, FIELD_TILE_N, 128, "tiles of 256 columns make too few waves at this M");
     else if (pingpong)

@@ -91,8 +91,7 @@ void explain_tile_of(const struct tileorder *order, int owner, int64_t tile, str
 }
 
 bool explain_matters(const struct plan *plan, enum field field) {
-    int only = config_fields[field].only_arch - 1;
-    if (only >= 0 && only != (int)plan->arch)
+    if (!config_arch_knows(plan->arch, field))
         return false;
     switch (field) {
     case FIELD_GROUP: return plan->value[FIELD_GRANULARITY] == GRANULARITY_GROUP;

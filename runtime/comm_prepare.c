@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/error.h"
+#include "generator/machine.h"
 #include "generator/waitgraph.h"
 #include "runtime/group.h"
 #include "runtime/peers.h"
@@ -30,9 +31,8 @@ grs_status group_check_request(const struct group *group, const grs_kernel *kern
                          max_M, kernel->plan.name, shape->m_min, shape->m_max);
     }
     for (int i = 0; i < group->device_count; i++) {
-        static const int majors[ARCH_COUNT] = {[ARCH_SM90A] = 9, [ARCH_SM100A] = 10};
         const struct group_device *device = &group->devices[i];
-        if (device->major != majors[kernel->plan.arch] || device->minor != 0) {
+        if (!machine_runs(kernel->plan.arch, device->major, device->minor)) {
             return error_set(err, GRS_ERR_ARGUMENT,
                              "%s is compiled for %s, and %s is sm_%d%d (GRS_ARCH, or arch in the "
                              "context's options)",

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/error.h"
+#include "generator/machine.h"
 #include "runtime/driver.h"
 #include "runtime/kernel.h"
 #include "runtime/options.h"
@@ -78,9 +79,8 @@ static grs_status load_config(grs_ctx *ctx, const grs_ctx_options *options, grs_
     return GRS_OK;
 }
 
-/* The arch of GPU 0, if there is one and it has a kernel. */
-static bool device_arch(enum arch *out, char *name, size_t size) {
-    static const int majors[ARCH_COUNT] = {[ARCH_SM90A] = 9, [ARCH_SM100A] = 10};
+/* The arch of GPU 0, if there is one and it has a kernel: of those that the config lists, the first that runs there. */
+static bool device_arch(const struct config *config, enum arch *out, char *name, size_t size) {
     int major = 0, minor = 0;
     CUdevice device;
     const struct driver *drv = driver_get(NULL);
@@ -92,12 +92,12 @@ static bool device_arch(enum arch *out, char *name, size_t size) {
     }
     snprintf(name, size, "sm_%d%d", major, minor);
     for (int arch = 0; arch < ARCH_COUNT; arch++) {
-        if (majors[arch] == major && minor == 0) {
+        if (config->arch[arch] && machine_runs((enum arch)arch, major, minor)) {
             *out = (enum arch)arch;
             return true;
         }
     }
-    return false;
+    return machine_arch_of(major, minor, out);
 }
 
 /* Option or environment, else that of GPU 0, else the first that the config lists, else sm_90a. */
@@ -109,7 +109,7 @@ static grs_status choose_arch(grs_ctx *ctx, const grs_ctx_options *options, grs_
     bool listed = false;
     if (text != NULL && text[0] != '\0') {
         if (!config_arch_parse(text, &ctx->arch)) {
-            return error_set(err, GRS_ERR_ARGUMENT, "%s: %s; allowed: sm_90a or sm_100a", who, text);
+            return error_set(err, GRS_ERR_ARGUMENT, "%s: %s; allowed: sm_90a, sm_100a, sm_100f or sm_103a", who, text);
         }
         return GRS_OK;
     }
@@ -121,7 +121,7 @@ static grs_status choose_arch(grs_ctx *ctx, const grs_ctx_options *options, grs_
         }
     }
     enum arch found = ctx->arch;
-    bool known = device_arch(&found, device, sizeof(device));
+    bool known = device_arch(config, &found, device, sizeof(device));
     if (known && listed && !config->arch[found]) {
         return error_set(err, GRS_ERR_CONFIG,
                          "%s: arch: GPU 0 is %s, which the config does not list; add it, or set GRS_ARCH", config->path,

@@ -8,6 +8,7 @@
 
 #include "cache/cache.h"
 #include "common/error.h"
+#include "generator/machine.h"
 #include "runtime/context.h"
 #include "runtime/driver.h"
 #include "runtime/nvrtc.h"
@@ -93,7 +94,7 @@ static int examine_gpus(struct doctor *d, const struct driver *drv, enum arch ar
             add(d, DOCTOR_NOTE, what, "nvidia-smi tells more", "does not answer");
             continue;
         }
-        bool fits = gpu.minor == 0 && gpu.major == (arch == ARCH_SM90A ? 9 : 10);
+        bool fits = machine_runs(arch, gpu.major, gpu.minor);
         usable += fits;
         add(d, fits ? DOCTOR_FINE : DOCTOR_NOTE, what,
             fits ? NULL : "hide it with CUDA_VISIBLE_DEVICES, or choose its arch with GRS_ARCH",

@@ -57,7 +57,8 @@ int nvrtc_version(const struct nvrtc *nvrtc) {
 }
 
 int nvrtc_arch_version(enum arch arch) {
-    static const int versions[ARCH_COUNT] = {[ARCH_SM90A] = 12000, [ARCH_SM100A] = 12080};
+    static const int versions[ARCH_COUNT] = {
+        [ARCH_SM90A] = 12000, [ARCH_SM100A] = 12080, [ARCH_SM100F] = 12090, [ARCH_SM103A] = 12090};
     return versions[arch];
 }
 

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "generator/emit.h"
+#include "generator/machine.h"
 #include "runtime/nvrtc.h"
 #include "tests/emit_cases.h"
 
@@ -38,13 +39,13 @@ static void strip_comments(char *text) {
     *to = '\0';
 }
 
-/* The PTX of a case of emit_cases.h without comments; the caller frees it. */
-static char *ptx_of(const char *name) {
+/* The PTX of a case of emit_cases.h without comments, for an arch of its family; the caller frees it. */
+static char *ptx_for(const char *name, enum arch arch) {
     struct buf entry = {0};
     struct nvrtc_result result;
     grs_error err = {0};
-    if (!compiler || nvrtc_version(compiler) < nvrtc_arch_version(ARCH_SM100A)) {
-        print_message("SKIP: no NVRTC that knows sm_100a\n");
+    if (!compiler || nvrtc_version(compiler) < nvrtc_arch_version(arch)) {
+        print_message("SKIP: no NVRTC that knows %s\n", config_arch_name(arch));
         skip();
     }
     int i = 0;
@@ -52,6 +53,7 @@ static char *ptx_of(const char *name) {
         i++;
     assert_true(i < EMIT_CASES);
     struct plan plan = emit_case_plan(&emit_cases[i]);
+    plan.arch = arch;
     assert_int_equal(emit_entry(&plan, &entry, &err), GRS_OK);
     if (nvrtc_compile(compiler, plan.arch, "entry.cu", entry.data, emit_headers, plan.name, &result, &err) != GRS_OK)
         fail_msg("%s: %s", name, err.text);
@@ -61,6 +63,10 @@ static char *ptx_of(const char *name) {
     nvrtc_result_free(&result);
     buf_free(&entry);
     return ptx;
+}
+
+static char *ptx_of(const char *name) {
+    return ptx_for(name, ARCH_SM100A);
 }
 
 static void expect(const char *ptx, const char *const *present, const char *const *absent) {
@@ -73,8 +79,7 @@ static void expect(const char *ptx, const char *const *present, const char *cons
 }
 
 /* What the ring and the products need on any tile. */
-static const char *const always[] = {".target sm_100a",
-                                     "tcgen05.ld.sync.aligned.32x32b.x32.b32",
+static const char *const always[] = {"tcgen05.ld.sync.aligned.32x32b.x32.b32",
                                      "tcgen05.wait::ld.sync.aligned",
                                      "tcgen05.fence::before_thread_sync",
                                      "tcgen05.fence::after_thread_sync",
@@ -133,6 +138,36 @@ static void clusters_of_single_ctas(void **state) {
     free(ptx);
 }
 
+/* One text for the family; what differs is the target, and where it runs. */
+static void archs_of_the_family(void **state) {
+    (void)state;
+    static const struct {
+        enum arch arch;
+        const char *target;
+        bool on_10_0, on_10_3;
+    } rows[] = {{ARCH_SM100A, ".target sm_100a", true, false},
+                {ARCH_SM100F, ".target sm_100f", true, true},
+                {ARCH_SM103A, ".target sm_103a", false, true}};
+    static const char *const absent[] = {NULL};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(config_arch_family(rows[i].arch), ARCH_SM100A);
+        assert_int_equal(machine_runs(rows[i].arch, 10, 0), rows[i].on_10_0);
+        assert_int_equal(machine_runs(rows[i].arch, 10, 3), rows[i].on_10_3);
+        assert_false(machine_runs(rows[i].arch, 9, 0) || machine_runs(rows[i].arch, 12, 0));
+        assert_true(config_arch_knows(rows[i].arch, FIELD_CTA_GROUP) &&
+                    !config_arch_knows(rows[i].arch, FIELD_SCHEDULE));
+        const char *const target[] = {rows[i].target, "tcgen05.mma.cta_group::2.kind::f16", NULL};
+        char *ptx = ptx_for("blackwell_pair", rows[i].arch);
+        expect(ptx, target, absent);
+        free(ptx);
+    }
+    enum arch arch;
+    assert_true(machine_arch_of(10, 0, &arch) && arch == ARCH_SM100A);
+    assert_true(machine_arch_of(10, 3, &arch) && arch == ARCH_SM103A);
+    assert_true(machine_arch_of(9, 0, &arch) && arch == ARCH_SM90A);
+    assert_false(machine_arch_of(8, 0, &arch) || machine_arch_of(12, 0, &arch));
+}
+
 /* The helper itself: a fact that stands in a comment alone does not count. */
 static void comments_do_not_count(void **state) {
     (void)state;
@@ -143,9 +178,8 @@ static void comments_do_not_count(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_cta_a_tile),
-        cmocka_unit_test(a_pair_a_tile),
-        cmocka_unit_test(clusters_of_single_ctas),
+        cmocka_unit_test(one_cta_a_tile),          cmocka_unit_test(a_pair_a_tile),
+        cmocka_unit_test(clusters_of_single_ctas), cmocka_unit_test(archs_of_the_family),
         cmocka_unit_test(comments_do_not_count),
     };
     return cmocka_run_group_tests(tests, find_compiler, NULL);

@@ -186,7 +186,7 @@ static void refusals(void **state) {
     refuse("--shape 8,8,8 --tp 65", "--tp: '65' is not a list of numbers from 1 to 64");
     refuse("--shape 8,8,8 --backend cuda", "--backend: 'cuda' is none of auto, gpu, emu");
     refuse("--shape 8,8,8 --l2 hot", "--l2: 'hot' is none of warm, cold");
-    refuse("--shape 8,8,8 --arch sm_80", "--arch: 'sm_80' is none of sm_90a, sm_100a");
+    refuse("--shape 8,8,8 --arch sm_80", "--arch: 'sm_80' is none of sm_90a, sm_100a, sm_100f, sm_103a");
     refuse("--shape 8,8,8 --iters 0", "--iters: '0' is not a number from 1 to 10000");
     refuse("--shape 8,8,8 --iters 1e3", "--iters: '1e3' is not a number from 1 to 10000");
     refuse("--shape 8,8,8 --seed -1", "--seed: '-1' is not a number from 0 to 2^64 - 1");

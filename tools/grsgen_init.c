@@ -49,7 +49,7 @@ static void fields(const struct plan *plan, struct buf *out) {
         name = name ? name + 1 : key;
         if (config_choice_owner((enum field)f, &owner))
             continue; /* written with its owner */
-        if (config_fields[f].only_arch && config_fields[f].only_arch != 1 + (int)plan->arch)
+        if (!config_arch_knows(plan->arch, (enum field)f))
             continue;
         int depth = 0;
         for (const char *part = key; part < name; part = strchr(part, '.') + 1, depth++) {

@@ -135,20 +135,19 @@ static bool read_shape(const char *text, struct grsgen_options *out) {
 static bool read_archs(const char *text, struct grsgen_options *out) {
     char copy[256];
     if (snprintf(copy, sizeof copy, "%s", text) >= (int)sizeof copy)
-        return wrong("arch", "…", "sm_90a, sm_100a");
+        return wrong("arch", "…", "sm_90a, sm_100a, sm_100f, sm_103a");
     for (char *save, *name = strtok_r(copy, ",", &save); name; name = strtok_r(NULL, ",", &save)) {
         enum arch arch;
         if (!config_arch_parse(name, &arch)) {
             struct buf allowed = {0};
-            for (int a = 0; a < ARCH_COUNT; a++)
-                buf_printf(&allowed, "%s%s", a ? ", " : "", config_arch_name((enum arch)a));
+            config_archs_text(ARCH_COUNT, &allowed);
             wrong("arch", name, allowed.failed ? "" : allowed.data);
             buf_free(&allowed);
             return false;
         }
         out->arch[arch] = out->has_arch = true;
     }
-    return out->has_arch || wrong("arch", text, "sm_90a, sm_100a");
+    return out->has_arch || wrong("arch", text, "sm_90a, sm_100a, sm_100f, sm_103a");
 }
 
 /* Two commands in one line make no sense. `given` remembers the option of the first. */

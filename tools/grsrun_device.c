@@ -4,6 +4,7 @@
 
 #include "common/error.h"
 #include "generator/config.h"
+#include "generator/machine.h"
 
 grs_status device_check(const struct device *device, CUresult result, const char *what, grs_error *err) {
     return result ? driver_error(device->drv, err, result, "%s on GPU %d", what, device->ordinal) : GRS_OK;
@@ -22,11 +23,10 @@ grs_status device_arch(const struct driver *drv, int ordinal, enum arch *out, gr
     if (result) {
         return driver_error(drv, err, result, "cuDeviceGetAttribute(compute capability) of GPU %d", ordinal);
     }
-    char name[32];
-    snprintf(name, sizeof(name), "sm_%d%da", major, minor);
-    if (!config_arch_parse(name, out)) {
-        return error_set(err, GRS_ERR_UNSUPPORTED, "GPU %d has compute capability %d.%d; kernels exist for %s and %s",
-                         ordinal, major, minor, config_arch_name(ARCH_SM90A), config_arch_name(ARCH_SM100A));
+    if (!machine_arch_of(major, minor, out)) {
+        return error_set(err, GRS_ERR_UNSUPPORTED,
+                         "GPU %d has compute capability %d.%d; kernels exist for 9.0, 10.0 and 10.3", ordinal, major,
+                         minor);
     }
     return GRS_OK;
 }

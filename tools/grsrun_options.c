@@ -235,9 +235,7 @@ static grs_status parse_arch(const char *text, struct grsrun_options *out, grs_e
         return GRS_OK;
     }
     struct buf list = {0};
-    for (int i = 0; i < ARCH_COUNT; i++) {
-        buf_printf(&list, "%s%s", i ? ", " : "", config_arch_name((enum arch)i));
-    }
+    config_archs_text(ARCH_COUNT, &list);
     error_set(err, GRS_ERR_ARGUMENT, "--arch: '%s' is none of %s", text, list.data ? list.data : "");
     buf_free(&list);
     return GRS_ERR_ARGUMENT;

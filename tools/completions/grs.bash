@@ -8,7 +8,7 @@ _grs() {
     case $previous in
     --config | --diff | --output | -o | --save | --svg) ;;
     --emit) choices="cuda ptx cubin sass log all" ;;
-    --arch) choices="sm_90a sm_100a" ;;
+    --arch) choices="sm_90a sm_100a sm_100f sm_103a" ;;
     --schema) choices="json markdown" ;;
     --backend) choices="auto gpu emu" ;;
     --l2) choices="warm cold" ;;

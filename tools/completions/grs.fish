@@ -15,7 +15,7 @@ end
 for command in grsgen grsrun
     complete -c $command -n 'string match -q -- "-*" (commandline -ct)' -a '(__grs_options)'
     complete -c $command -l emit -x -a 'cuda ptx cubin sass log all'
-    complete -c $command -l arch -x -a 'sm_90a sm_100a'
+    complete -c $command -l arch -x -a 'sm_90a sm_100a sm_100f sm_103a'
     complete -c $command -l backend -x -a 'auto gpu emu'
     complete -c $command -l config -r
 end
