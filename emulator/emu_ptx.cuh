@@ -44,6 +44,9 @@ GRS_DEVICE uint32_t shared_address(const void *pointer) {
 GRS_DEVICE void note(grs_role role, int32_t owner, int32_t tile, int32_t position, grs_wait wait) {
     device->note(role, owner, tile, position, wait);
 }
+GRS_DEVICE void note_signal_tile() {}
+GRS_DEVICE void note_signal_credit() {}
+GRS_DEVICE void note_signal_abort() {}
 
 // ------------------------------------------------------------------ time
 

@@ -84,6 +84,7 @@ template <class C> struct Watch {
             record->expected = expected;
             record->waited_ns = waited;
             ptx::store_release_sys(&record->complete, 1);
+            ptx::note_signal_abort();
             for (int32_t rank = 0; rank < args.ring; ++rank)
                 ptx::store_relaxed_sys(&me.everyone[rank]->abort, 1);
         }

@@ -50,8 +50,45 @@ GRS_DEVICE uint32_t shared_address(const void *pointer) {
 }
 
 // What the thread is about: its role, the tile in hand (-1: none) and what it is going to wait for. Tells a backend that
-// reports on threads; a GPU does nothing.
-GRS_DEVICE void note(grs_role, int32_t /* owner */, int32_t /* tile */, int32_t /* position */, grs_wait) {}
+// reports on threads. On a GPU it costs nothing: `wait` is a constant wherever this is called, and all that is left of it is a
+// comment in the PTX, as at each signal and each wait for stores, so that `grep grs:` finds them.
+GRS_DEVICE void note(grs_role, int32_t /* owner */, int32_t /* tile */, int32_t /* position */, grs_wait wait) {
+    if (wait == GRS_WAIT_STAGE_FREE)
+        asm volatile("// grs: wait stage free");
+    if (wait == GRS_WAIT_STAGE_FULL)
+        asm volatile("// grs: wait stage full");
+    if (wait == GRS_WAIT_TILE_FREE)
+        asm volatile("// grs: wait tile free");
+    if (wait == GRS_WAIT_TILE_READY)
+        asm volatile("// grs: wait tile ready");
+    if (wait == GRS_WAIT_TILE_FULL)
+        asm volatile("// grs: wait tile full");
+    if (wait == GRS_WAIT_UPSTREAM)
+        asm volatile("// grs: wait upstream");
+    if (wait == GRS_WAIT_OUTBOX_FREE)
+        asm volatile("// grs: wait outbox free");
+    if (wait == GRS_WAIT_OUTBOX_FULL)
+        asm volatile("// grs: wait outbox full");
+    if (wait == GRS_WAIT_CREDIT)
+        asm volatile("// grs: wait credit");
+    if (wait == GRS_WAIT_CHUNK)
+        asm volatile("// grs: wait chunk");
+    if (wait == GRS_WAIT_LINK)
+        asm volatile("// grs: wait link");
+    if (wait == GRS_WAIT_ACCUM_FREE)
+        asm volatile("// grs: wait accumulator free");
+    if (wait == GRS_WAIT_ACCUM_FULL)
+        asm volatile("// grs: wait accumulator full");
+}
+GRS_DEVICE void note_signal_tile() {
+    asm volatile("// grs: signal tile");
+}
+GRS_DEVICE void note_signal_credit() {
+    asm volatile("// grs: signal credit");
+}
+GRS_DEVICE void note_signal_abort() {
+    asm volatile("// grs: signal abort");
+}
 
 // ------------------------------------------------------------------ time
 
@@ -223,12 +260,12 @@ GRS_DEVICE void bulk_commit() {
 
 // All but the newest `pending` groups of this thread have landed.
 template <int pending> GRS_DEVICE void bulk_wait() {
-    asm volatile("cp.async.bulk.wait_group %0;" ::"n"(pending) : "memory");
+    asm volatile("// grs: wait landed\n\tcp.async.bulk.wait_group %0;" ::"n"(pending) : "memory");
 }
 
 // All but the newest `pending` groups of this thread have been read: their shared memory may be written again.
 template <int pending> GRS_DEVICE void bulk_wait_read() {
-    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
+    asm volatile("// grs: wait read\n\tcp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
 }
 
 // ------------------------------------------------------------------ proxy fences

@@ -26,6 +26,7 @@ template <class C> class Upstream {
         uint64_t wanted = uint64_t{1} << (bit % 64);
         if (bit / 64 != word_)
             word_ = bit / 64, seen_ = 0;
+        watch.note(GRS_WAIT_UPSTREAM);
         late_ = (seen_ & wanted) == 0 && ((seen_ = ptx::load_acquire_sys(mask_ + word_)) & wanted) == 0;
         if (late_) {
             Patience<C> patience(watch, GRS_WAIT_UPSTREAM);
@@ -60,12 +61,15 @@ GRS_DEVICE void signal_landed(const Geometry<C> &geometry, const grs_rank_args &
         if (ptx::atomic_increment_acq_rel_gpu(me.groups + bit, last) != last)
             return; // counts to `last`, then is 0 again
     }
+    ptx::note_signal_tile();
     ptx::reduce_or_release_sys(me.peer_mask + bit / 64, uint64_t{1} << (bit % 64));
 }
 
 // Waits until downstream has left the launch before this one: its slots are read, its mask is zero.
 template <class C> GRS_DEVICE bool wait_credit(Watch<C> &watch) {
-    uint64_t epoch = watch.epoch(), credit = ptx::load_acquire_sys(&watch.me.control->credit);
+    uint64_t epoch = watch.epoch();
+    watch.note(GRS_WAIT_CREDIT);
+    uint64_t credit = ptx::load_acquire_sys(&watch.me.control->credit);
     Patience<C> patience(watch, GRS_WAIT_CREDIT);
     while (credit < epoch) { // `<`: downstream may already be further
         if (!patience.more(credit, epoch))
@@ -92,8 +96,10 @@ template <class C> GRS_DEVICE void depart(const Geometry<C> &geometry, const grs
         return;
     uint64_t epoch = ptx::load_acquire_gpu(&me.control->epoch);
     ptx::store_relaxed_sys(&me.control->epoch, epoch + 1);
-    if constexpr (C::ring > 1)
+    if constexpr (C::ring > 1) {
+        ptx::note_signal_credit();
         ptx::store_release_sys(&me.upstream->credit, epoch + 1);
+    }
 }
 
 } // namespace grs
