@@ -33,13 +33,16 @@ static bool line_is_complete(const char *line, int tp, long epoch) {
         return false;
     }
 #define NUMBER(group) strtol(line + at[group].rm_so, NULL, 0)
-    long rank = NUMBER(RANK), seen = NUMBER(SEEN), wanted = NUMBER(WANTED);
+#define WORD(group)   strtoull(line + at[group].rm_so, NULL, 0) /* a mask may have its highest bit set */
+    long rank = NUMBER(RANK);
+    unsigned long long seen = WORD(SEEN), wanted = WORD(WANTED);
     bool bits = strstr(line, " for a partial from ") != NULL;
     char peer[64];
     snprintf(peer, sizeof(peer), " from rank %ld (upstream): ", (rank + 1) % tp);
     return rank < tp && NUMBER(OWNER) < tp && NUMBER(CTA) < 1024 && NUMBER(EPOCH) == epoch &&
            (bits ? strstr(line, peer) != NULL && wanted != 0 && (seen & wanted) == 0 : seen != wanted);
 #undef NUMBER
+#undef WORD
 }
 
 /* A line a rank at most, at least one, all of them complete. */
