@@ -157,17 +157,19 @@ static void inline_text(struct inliner *in, const char *text, size_t length) {
 }
 
 /* Says nothing that is not in the entry's text too: plans that differ only in what they were made for share a kernel. */
-void emit_comment(const struct plan *plan, struct buf *out) {
+void emit_comment(const struct plan *plan, const char *key, const char *compiler, struct buf *out) {
     const struct plan_shape *s = &plan->shape;
-    const char *arch = config_arch_name(plan->arch) + strlen("sm_");
-    buf_printf(out, "// %s, made by grs %d.%d.%d\n", plan->name, GRS_VERSION_MAJOR, GRS_VERSION_MINOR,
-               GRS_VERSION_PATCH);
-    buf_printf(out, "// A [M, %" PRId64 "] x B [%" PRId64 ", %" PRId64 "]^T in BF16, reduce-scattered over %d ranks\n",
-               s->k, s->n, s->k, s->tp);
+    buf_printf(out, "// %s for %s, made by grs %d.%d.%d\n", plan->name, config_arch_name(plan->arch), GRS_VERSION_MAJOR,
+               GRS_VERSION_MINOR, GRS_VERSION_PATCH);
+    if (compiler)
+        buf_printf(out, "// compiled by %s\n", compiler);
+    if (key)
+        buf_printf(out, "// key %s\n", key);
     buf_printf(out,
-               "// %d threads and %" PRId64 " bytes of dynamic shared memory a CTA; launch argument: grs_args\n"
-               "// compile: nvcc -std=c++17 -gencode arch=compute_%s,code=sm_%s -cubin\n",
-               plan->threads, plan->shared_bytes, arch, arch);
+               "// A [M, %" PRId64 "] x B [%" PRId64 ", %" PRId64
+               "]^T in BF16, reduce-scattered over %d ranks; launch argument: grs_args\n"
+               "//\n// config\n",
+               s->k, s->n, s->k, s->tp);
     for (int f = 0; f < FIELD_COUNT; f++) {
         const struct field_info *info = &config_fields[f];
         if (info->plan_time || !config_arch_knows(plan->arch, (enum field)f))
@@ -176,15 +178,27 @@ void emit_comment(const struct plan *plan, struct buf *out) {
         config_value_text((enum field)f, plan->value[f], out);
         buf_puts(out, "\n");
     }
+    buf_printf(out, "// plan\n//   %d threads a CTA, %d of them math; %d registers each at the launch", plan->threads,
+               128 * plan->consumer_warpgroups, plan->registers_launch);
+    if (plan->registers_producer != plan->registers_consumer)
+        buf_printf(out, ", then %d for the roles and %d for math", plan->registers_producer, plan->registers_consumer);
+    if (plan->tensor_columns)
+        buf_printf(out, "; %d columns of tensor memory", plan->tensor_columns);
+    buf_printf(out, "\n//   %" PRId64 " bytes of dynamic shared memory a CTA:\n", plan->shared_bytes);
+    for (int i = 0; i < plan->region_count; i++)
+        buf_printf(out, "//     %6" PRId64 " + %6" PRId64 "  %s\n", plan->region[i].offset, plan->region[i].bytes,
+                   plan->region[i].name);
     buf_puts(out, "\n");
 }
 
-grs_status emit_standalone(const struct plan *plan, struct buf *out, grs_error *err) {
+grs_status emit_standalone(const struct plan *plan, const char *key, struct buf *out, grs_error *err) {
     struct buf entry = {0};
     grs_status status = emit_entry(plan, &entry, err);
     if (status == GRS_OK) {
         struct inliner in = {.out = out};
-        emit_comment(plan, out);
+        const char *arch = config_arch_name(plan->arch) + strlen("sm_");
+        emit_comment(plan, key, NULL, out);
+        buf_printf(out, "// compile: nvcc -std=c++17 -gencode arch=compute_%s,code=sm_%s -cubin\n\n", arch, arch);
         inline_text(&in, entry.data, entry.length);
         if (out->failed)
             status = error_set(err, GRS_ERR_MEMORY, "emit: out of memory");

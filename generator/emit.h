@@ -8,10 +8,11 @@
 /* The generated file: `#include "grs/…"`, struct Config, one extern "C" entry named plan->name. Byte-identical from run
  * to run and under any locale. */
 grs_status emit_entry(const struct plan *plan, struct buf *out, grs_error *err);
-/* What the kernel is, in lines that begin with "//": for people, at the head of CUDA and PTX text. */
-void emit_comment(const struct plan *plan, struct buf *out);
+/* What the kernel is, in lines that begin with "//": for people, at the head of CUDA and PTX text. `key` is the cache entry's
+ * and `compiler` what made the PTX ("NVRTC 13.0"); NULL: not said. */
+void emit_comment(const struct plan *plan, const char *key, const char *compiler, struct buf *out);
 /* The comment, and the entry with every template inlined: one standalone file that nvcc accepts. */
-grs_status emit_standalone(const struct plan *plan, struct buf *out, grs_error *err);
+grs_status emit_standalone(const struct plan *plan, const char *key, struct buf *out, grs_error *err);
 
 /* The templates, embedded. `name` is as included: "grs/ring.cuh". */
 struct emit_header {

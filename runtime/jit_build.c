@@ -20,6 +20,7 @@ struct build {
     grs_ctx *ctx;
     const struct plan *plan;
     const struct buf *entry_text;
+    const char *key;                       /* of the entry, hexadecimal */
     const struct nvrtc_location *compiler; /* NULL: none installed */
 };
 
@@ -56,7 +57,7 @@ static grs_status compile(void *arg, struct cache_entry *entry, grs_error *err) 
     const struct nvrtc *nvrtc = NULL;
     struct nvrtc_result result = {0};
     struct kernel_meta meta;
-    struct buf standalone = {0}, shape = {0}, config = {0}, meta_text = {0};
+    struct buf standalone = {0}, ptx = {0}, shape = {0}, config = {0}, meta_text = {0};
     char file[160];
     grs_status status = GRS_OK;
 
@@ -73,10 +74,14 @@ static grs_status compile(void *arg, struct cache_entry *entry, grs_error *err) 
     if (status != GRS_OK) {
         return status;
     }
-    status = emit_standalone(plan, &standalone, err);
+    status = emit_standalone(plan, build->key, &standalone, err);
     if (status != GRS_OK) {
         goto done;
     }
+    entry->compiler = format_text("NVRTC %d.%d", nvrtc_version(nvrtc) / 1000, nvrtc_version(nvrtc) % 1000 / 10);
+    emit_comment(plan, build->key, entry->compiler, &ptx);
+    buf_append(&ptx, result.ptx, result.ptx_size);
+    entry->ptx_size = ptx.length;
     fill_meta(plan, &result, &meta);
     kernel_meta_write(&meta, &meta_text);
     kernel_shape_text(plan, &shape);
@@ -85,20 +90,19 @@ static grs_status compile(void *arg, struct cache_entry *entry, grs_error *err) 
     entry->source_size = standalone.length;
     entry->name = strdup(plan->name);
     entry->arch = strdup(config_arch_name(plan->arch));
-    entry->compiler = format_text("NVRTC %d.%d", nvrtc_version(nvrtc) / 1000, nvrtc_version(nvrtc) % 1000 / 10);
     entry->shape = buf_take(&shape);
     entry->config = buf_take(&config);
     entry->meta = buf_take(&meta_text);
     entry->source = buf_take(&standalone);
     entry->cubin = result.cubin;
     entry->cubin_size = result.cubin_size;
-    entry->ptx = result.ptx;
-    entry->ptx_size = result.ptx_size;
+    entry->ptx = buf_take(&ptx);
     entry->log = result.log;
     entry->log_size = result.log_size;
-    memset(&result, 0, sizeof(result));
+    result.cubin = NULL;
+    result.log = NULL;
     if (entry->name == NULL || entry->arch == NULL || entry->compiler == NULL || entry->shape == NULL ||
-        entry->config == NULL || entry->meta == NULL || entry->source == NULL) {
+        entry->config == NULL || entry->meta == NULL || entry->source == NULL || entry->ptx == NULL) {
         status = error_set(err, GRS_ERR_MEMORY, "out of memory for the entry of %s", plan->name);
         goto done;
     }
@@ -111,6 +115,7 @@ static grs_status compile(void *arg, struct cache_entry *entry, grs_error *err) 
 done:
     nvrtc_result_free(&result);
     buf_free(&standalone);
+    buf_free(&ptx);
     buf_free(&shape);
     buf_free(&config);
     buf_free(&meta_text);
@@ -173,7 +178,9 @@ grs_status jit_build_hooked(grs_ctx *ctx, const struct config *config, enum arch
     err = err == NULL ? &own : err; /* the maker copies into it */
     status = make_key(ctx, config, arch, shape, hooks, &parts, err);
     if (status == GRS_OK) {
-        struct build build = {ctx, &parts.plan, &parts.entry_text, context_compiler(ctx)};
+        char key[HASH_HEX_LENGTH + 1];
+        cache_key_digest(&parts.key, key);
+        struct build build = {ctx, &parts.plan, &parts.entry_text, key, context_compiler(ctx)};
         status = cache_get(ctx->cache, &parts.key, compile, &build, &entry, &source, err);
     }
     if (status == GRS_OK) {

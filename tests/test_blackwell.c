@@ -12,6 +12,7 @@
 #include "generator/machine.h"
 #include "runtime/nvrtc.h"
 #include "tests/emit_cases.h"
+#include "tests/ptx_text.h"
 
 static const struct nvrtc *compiler;
 
@@ -22,21 +23,6 @@ static int find_compiler(void **state) {
     if (nvrtc_locate(NULL, &where, &err) == GRS_OK)
         nvrtc_open(&where, &compiler, &err);
     return 0;
-}
-
-static void strip_comments(char *text) {
-    char *to = text;
-    for (const char *at = text; *at;) {
-        if (at[0] == '/' && at[1] == '/') {
-            at += strcspn(at, "\n");
-        } else if (at[0] == '/' && at[1] == '*') {
-            const char *end = strstr(at + 2, "*/");
-            at = end ? end + 2 : at + strlen(at);
-        } else {
-            *to++ = *at++;
-        }
-    }
-    *to = '\0';
 }
 
 /* The PTX of a case of emit_cases.h without comments, for an arch of its family; the caller frees it. */
@@ -59,7 +45,7 @@ static char *ptx_for(const char *name, enum arch arch) {
         fail_msg("%s: %s", name, err.text);
     char *ptx = strdup(result.ptx);
     assert_non_null(ptx);
-    strip_comments(ptx);
+    ptx_strip_comments(ptx);
     nvrtc_result_free(&result);
     buf_free(&entry);
     return ptx;
@@ -172,7 +158,7 @@ static void archs_of_the_family(void **state) {
 static void comments_do_not_count(void **state) {
     (void)state;
     char text[] = "a // tcgen05.mma\nb /* tcgen05.ld\n*/ c /";
-    strip_comments(text);
+    ptx_strip_comments(text);
     assert_string_equal(text, "a \nb  c /");
 }
 

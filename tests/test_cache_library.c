@@ -50,14 +50,21 @@ static void forget_counts(void) {
     unlink(count_path);
 }
 
-/* Where a kernel came from; -1: there is none. Its image must be the one that the stand-in makes. */
+/* Where a kernel came from; -1: there is none. Its image must be the one that the stand-in makes, after a comment that says
+ * what the kernel is. */
 static int source_of(const grs_kernel *kernel) {
     grs_kernel_info info = GRS_INIT(grs_kernel_info);
     const void *ptx;
     size_t length;
     if (!kernel || grs_kernel_get_info(kernel, &info, NULL) != GRS_OK ||
-        grs_kernel_image(kernel, GRS_IMAGE_PTX, &ptx, &length, NULL) != GRS_OK ||
-        strcmp(ptx, text_of("// shim: %s.cu", info.name)) != 0)
+        grs_kernel_image(kernel, GRS_IMAGE_PTX, &ptx, &length, NULL) != GRS_OK || strlen(ptx) != length)
+        return -1;
+    const char *shim = strstr(ptx, "// shim: ");
+    if (!shim || strcmp(shim, text_of("// shim: %s.cu", info.name)) != 0 ||
+        strncmp(ptx, "// grs_gemm_rs_", strlen("// grs_gemm_rs_")) != 0 ||
+        !strstr(ptx, text_of("\n// key %s\n", info.key)) || !strstr(ptx, "\n// compiled by NVRTC ") ||
+        !strstr(ptx, text_of("\n//   tile.m: %d\n", info.tile_m)) ||
+        !strstr(ptx, text_of("\n//   %d threads a CTA", info.threads)))
         return -1;
     return (int)info.source;
 }

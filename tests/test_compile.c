@@ -17,6 +17,7 @@
 #include "generator/emit.h"
 #include "runtime/nvrtc.h"
 #include "tests/emit_cases.h"
+#include "tests/ptx_text.h"
 
 static const struct nvrtc *compiler;
 static char why_not[sizeof((grs_error *)0)->text];
@@ -56,11 +57,44 @@ static bool seen_before(const struct plan *plan, const struct buf *entry) {
     return false;
 }
 
-static int count(const char *text, const char *what) {
-    int found = 0;
-    for (const char *at = text; (at = strstr(at, what)); at++)
-        found++;
-    return found;
+/* Each wait and each signal of the ring is marked, and a mark stands before what it names: its next instruction in PTX comes
+ * from the next piece of inline assembly. */
+static void check_marks(const char *name, const struct plan *plan, const char *ptx) {
+    static const struct {
+        const char *mark, *instruction;
+        bool each;   /* every such instruction has the mark, and nothing else has it */
+        bool ring;   /* of several ranks                                             */
+        bool outbox; /* with ring.place: global alone                                */
+    } rows[] = {
+        {"// grs: signal tile\n", "red.release.sys.global.or.b64", true, true, false},
+        {"// grs: signal credit\n", "st.release.sys.global.b64", true, true, false},
+        {"// grs: wait credit\n", "ld.acquire.sys.global.b64", false, true, false},
+        {"// grs: wait upstream\n", "ld.acquire.sys.global.b64", false, true, false},
+        {"// grs: wait outbox full\n", "mbarrier.try_wait.parity", false, true, true},
+        {"// grs: wait chunk\n", "mbarrier.try_wait.parity", false, true, true},
+        {"// grs: wait landed\n", "cp.async.bulk.wait_group 0;", false, false, false},
+        {"// grs: wait stage free\n", "mbarrier.try_wait.parity", false, false, false},
+        {"// grs: wait tile free\n", "mbarrier.try_wait.parity", false, false, false},
+    };
+    char *code = strdup(ptx);
+    assert_non_null(code);
+    ptx_strip_comments(code);
+    assert_int_equal(ptx_count(code, "grs:"), 0);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if ((rows[i].ring && plan->shape.tp == 1) || (rows[i].outbox && plan->value[FIELD_RING_PLACE] != PLACE_GLOBAL))
+            continue;
+        const char *mark = strstr(ptx, rows[i].mark), *end = mark ? strstr(mark + 1, "// end inline asm") : NULL;
+        if (!mark)
+            fail_msg("%s: the PTX lacks %s", name, rows[i].mark);
+        assert_non_null(end);
+        if (!memmem(mark, (size_t)(end - mark), rows[i].instruction, strlen(rows[i].instruction)))
+            end = strstr(end + 1, "// end inline asm");
+        if (!end || !memmem(mark, (size_t)(end - mark), rows[i].instruction, strlen(rows[i].instruction)))
+            fail_msg("%s: no %s after %s", name, rows[i].instruction, rows[i].mark);
+        if (rows[i].each)
+            assert_int_equal(ptx_count(ptx, rows[i].mark), ptx_count(code, rows[i].instruction));
+    }
+    free(code);
 }
 
 static void check_kernel(const char *name, const struct plan *plan) {
@@ -74,6 +108,8 @@ static void check_kernel(const char *name, const struct plan *plan) {
     }
     if (nvrtc_compile(compiler, plan->arch, "entry.cu", entry.data, emit_headers, plan->name, &result, &err) != GRS_OK)
         fail_msg("%s: %s", name, err.text);
+    check_marks(name, plan, result.ptx);
+    ptx_strip_comments(result.ptx);
     const struct ptxas_report *report = &result.report;
     print_message("%-28s %-8s %3d registers, %d barriers, %6zu bytes of cubin, %.2f s\n", name,
                   config_arch_name(plan->arch), report->registers, report->barriers, result.cubin_size, result.seconds);
@@ -89,15 +125,15 @@ static void check_kernel(const char *name, const struct plan *plan) {
         assert_true(128 * plan->registers_producer + 128 * plan->consumer_warpgroups * plan->registers_consumer <=
                     report->registers * plan->threads);
         snprintf(dealt, sizeof dealt, "setmaxnreg.inc.sync.aligned.u32 %d;", plan->registers_consumer);
-        assert_int_equal(count(result.ptx, dealt), 1);
+        assert_int_equal(ptx_count(result.ptx, dealt), 1);
     }
     /* One kernel, under its plain name, with the launch bounds of the plan. */
     char head[256], bounds[64];
     snprintf(head, sizeof head, ".visible .entry %s(", plan->name);
     snprintf(bounds, sizeof bounds, ".maxntid %d", plan->threads);
-    assert_int_equal(count(result.ptx, ".entry "), 1);
-    assert_int_equal(count(result.ptx, head), 1);
-    assert_int_equal(count(result.ptx, bounds), 1);
+    assert_int_equal(ptx_count(result.ptx, ".entry "), 1);
+    assert_int_equal(ptx_count(result.ptx, head), 1);
+    assert_int_equal(ptx_count(result.ptx, bounds), 1);
     nvrtc_result_free(&result);
     buf_free(&entry);
 }
@@ -202,7 +238,7 @@ static void one_file_with_nvcc(const struct emit_case *row) {
     }
     struct plan plan = emit_case_plan(row);
     struct buf text = {0};
-    assert_int_equal(emit_standalone(&plan, &text, NULL), GRS_OK);
+    assert_int_equal(emit_standalone(&plan, NULL, &text, NULL), GRS_OK);
     assert_non_null(mkdtemp(directory));
     snprintf(path, sizeof path, "%s/kernel.cu", directory);
     FILE *file = fopen(path, "wb");

@@ -27,7 +27,7 @@ static struct buf entry_of(const struct plan *plan) {
 
 static struct buf standalone_of(const struct plan *plan) {
     struct buf text = {0};
-    assert_int_equal(emit_standalone(plan, &text, NULL), GRS_OK);
+    assert_int_equal(emit_standalone(plan, NULL, &text, NULL), GRS_OK);
     return text;
 }
 
@@ -57,7 +57,7 @@ static struct buf everything(void) {
         emit_digest(&plan, &entry, hex);
         buf_puts(&all, entry.data);
         buf_puts(&all, hex);
-        assert_int_equal(emit_standalone(&plan, &all, NULL), GRS_OK);
+        assert_int_equal(emit_standalone(&plan, NULL, &all, NULL), GRS_OK);
         plan_canonical(&plan, &all);
         plan_explain(&plan, plan.shape.m_min, 0, &all);
         json_t *object = json_object();

@@ -18,15 +18,16 @@
 static const char *const endings[] = {
     [EMIT_CUDA] = "cu", [EMIT_PTX] = "ptx", [EMIT_CUBIN] = "cubin", [EMIT_SASS] = "sass", [EMIT_LOG] = "log"};
 
-static int make_text(const struct grs_kernel *kernel, const struct work_item *item, enum grsgen_emit what,
-                     struct buf *out) {
+/* `kernel` may be NULL for CUDA text. */
+static int make_text(const struct grs_kernel *kernel, const struct work_item *item, const char *key,
+                     enum grsgen_emit what, struct buf *out) {
     grs_error err = {0};
     static const grs_image images[] = {
         [EMIT_PTX] = GRS_IMAGE_PTX, [EMIT_CUBIN] = GRS_IMAGE_CUBIN, [EMIT_LOG] = GRS_IMAGE_LOG};
     const void *data = NULL;
     size_t length = 0;
     if (what == EMIT_CUDA) {
-        if (emit_standalone(&item->plan, out, &err) != GRS_OK)
+        if (emit_standalone(&item->plan, key, out, &err) != GRS_OK)
             return fail_with(GRSGEN_FAILED, &err);
     } else if (what == EMIT_SASS) {
         if (sass_disassemble(kernel->entry->cubin, kernel->entry->cubin_size, out, &err) != GRS_OK)
@@ -64,11 +65,19 @@ static int emit_item(grs_ctx *ctx, const struct work *work, const struct work_it
     struct grs_kernel *kernel = NULL;
     grs_error err = {0};
     int code = GRSGEN_OK;
-    if (last != EMIT_CUDA && jit_build(ctx, work->config, item->plan.arch, &item->shape, &kernel, &err) != GRS_OK)
+    char key[HASH_HEX_LENGTH + 1];
+    bool cached;
+    if (last == EMIT_CUDA) { /* needs no compiler, but for its name in the key */
+        if (jit_probe(ctx, work->config, item->plan.arch, &item->shape, &cached, NULL, key, &err) != GRS_OK)
+            return fail_with(GRSGEN_FAILED, &err);
+    } else if (jit_build(ctx, work->config, item->plan.arch, &item->shape, &kernel, &err) != GRS_OK) {
         return fail_with(GRSGEN_FAILED, &err);
+    } else {
+        memcpy(key, kernel->key, sizeof key);
+    }
     for (int what = first; what <= (int)last && code != GRSGEN_FAILED; what++) {
         struct buf text = {0};
-        int one = make_text(kernel, item, (enum grsgen_emit)what, &text);
+        int one = make_text(kernel, item, key, (enum grsgen_emit)what, &text);
         if (!one)
             one = options->out_dir ? write_file(options->out_dir, &item->plan, endings[what], &text) : print_buf(&text);
         buf_free(&text);
@@ -96,7 +105,7 @@ int grsgen_emit(const struct grsgen_options *options) {
         code = fail(GRSGEN_USAGE, "--emit cubin: standard output is a terminal, allowed: -o DIR, or a pipe or file");
     } else if (options->out_dir && mkdir(options->out_dir, 0777) != 0 && errno != EEXIST) {
         code = fail(GRSGEN_FAILED, "%s: cannot be made: %s", options->out_dir, strerror(errno));
-    } else if (options->emit != EMIT_CUDA && grs_ctx_open(&GRS_INIT(grs_ctx_options), &ctx, &err) != GRS_OK) {
+    } else if (grs_ctx_open(&GRS_INIT(grs_ctx_options), &ctx, &err) != GRS_OK) {
         code = fail_with(GRSGEN_FAILED, &err);
     }
     for (size_t i = 0; i < work.count && !code; i++)
