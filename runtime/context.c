@@ -109,7 +109,11 @@ static grs_status choose_arch(grs_ctx *ctx, const grs_ctx_options *options, grs_
     bool listed = false;
     if (text != NULL && text[0] != '\0') {
         if (!config_arch_parse(text, &ctx->arch)) {
-            return error_set(err, GRS_ERR_ARGUMENT, "%s: %s; allowed: sm_90a, sm_100a, sm_100f or sm_103a", who, text);
+            struct buf allowed = {0};
+            config_archs_text(ARCH_COUNT, &allowed);
+            error_set(err, GRS_ERR_ARGUMENT, "%s: %s; allowed: %s", who, text, allowed.failed ? "" : allowed.data);
+            buf_free(&allowed);
+            return GRS_ERR_ARGUMENT;
         }
         return GRS_OK;
     }

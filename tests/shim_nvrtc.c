@@ -1,6 +1,6 @@
 /* Stands in for NVRTC where tests count compiles: each opening of the library appends "o", each compile "c", to the file
  * named by SHIM_NVRTC_COUNT, whatever process it happens in. SHIM_NVRTC_SLEEP_MS makes a compile last, SHIM_NVRTC_FAIL
- * makes it fail, SHIM_NVRTC_CUBIN_BYTES sets how large a "cubin" is. */
+ * makes it fail, SHIM_NVRTC_CUBIN_BYTES sets how large a "cubin" is, SHIM_NVRTC_VERSION what it says it is (12080: 12.8). */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -51,8 +51,9 @@ __attribute__((constructor)) static void opened(void) {
 }
 
 int nvrtcVersion(int *major, int *minor) {
-    *major = 13;
-    *minor = 0;
+    long version = setting("SHIM_NVRTC_VERSION");
+    *major = version ? (int)(version / 1000) : 13;
+    *minor = (int)(version % 1000 / 10);
     return SUCCESS;
 }
 

@@ -125,8 +125,26 @@ doctor() {
         says out "missing  NVRTC" && says out "-> " || return 1
     GRS_LIBCUDA=$TMP/none exits 1 "$grsgen" doctor --json && says out '"kind": "doctor"' && says out '"passes": false' || return 1
     exits 1 "$grsgen" doctor --config "$TMP/bad.yaml" && says out "tile.mm: unknown key" || return 1
+    GRS_LIBCUDA=$TMP/none exits 1 "$grsgen" doctor --arch sm_103a && says out "kernels for sm_103a" || return 1
+    exits 2 "$grsgen" doctor --arch sm_104a && says err "allowed: sm_90a, sm_100a, sm_100f, sm_103a" || return 1
     exits 2 "$grsgen" doctor --frob && says err "doctor: '--frob' is wrong" && exits 0 "$grsgen" doctor --help
 }
+# An NVRTC that is older than an arch is refused by both versions, whoever asks; the archs that it knows it serves.
+older_than_an_arch() (
+    export GRS_NVRTC=$BUILD/tests/shim/libnvrtc.so SHIM_NVRTC_VERSION=12080 GRS_CACHE_DIR=$TMP/older GRS_LIBCUDA=$TMP/none
+    local arch
+    for arch in sm_100f sm_103a; do
+        exits 1 "$grsgen" --shape 5,520,136,8 --arch $arch --emit ptx && silent out &&
+            says err "$arch needs NVRTC 12.9 or newer; " && says err "libnvrtc.so is 12.8" || return 1
+        exits 1 "$grsgen" doctor --arch $arch && says out "$arch needs NVRTC 12.9 or newer; " && says out "is 12.8" || return 1
+    done
+    printf 'version: 1\narch: [sm_90a, sm_100a, sm_103a]\nshapes: [{m: 64, n: 520, k: 136, tp: 8}]\n' >"$TMP/family.yaml"
+    exits 1 "$grsgen" --config "$TMP/family.yaml" && says err "sm_103a needs NVRTC 12.9 or newer" &&
+        says out "3 kernels: 2 compiled, 0 cached, 1 failed" || return 1
+    SHIM_NVRTC_VERSION=12090 exits 0 "$grsgen" --config "$TMP/family.yaml" && says out "3 kernels: 1 compiled, 2 cached" || return 1
+    exits 0 "$grsgen" cache list --arch sm_103a && says out sm_103a && ! grep -q sm_100a "$TMP/out" || return 1
+    exits 2 "$grsgen" cache list --arch sm_104a && says err "--arch: 'sm_104a' is not possible, allowed: sm_90a, sm_100a, sm_100f, sm_103a"
+)
 emit_ptx() { exits 0 "$grsgen" --shape 5,520,136,8 --emit ptx && says out ".target sm_90a" && says out "wgmma.mma_async"; }
 emit_cubin() { exits 0 "$grsgen" --shape 5,520,136,8 --emit cubin && [[ $(head -c 4 "$TMP/out" | tr -d '\177') == ELF ]]; }
 emit_log() { exits 0 "$grsgen" --shape 5,520,136,8 --emit log && says out "registers"; }
@@ -199,6 +217,7 @@ check "--init is a config" init
 check "--diff of the same" diff_same
 check "--diff of different configs" diff_different
 check "doctor" doctor
+check "an NVRTC older than an arch" older_than_an_arch
 "$grsgen" --shape 64,64,64,1 --emit ptx >"$TMP/out" 2>"$TMP/err"
 if grep -q 'NVRTC was not found' "$TMP/err"; then
     for name in precompile bar dry-run ptx cubin log all; do skip "grsgen: $name" "NVRTC was not found"; done

@@ -5,7 +5,7 @@ set -u
 # shellcheck source=tests/tap.sh
 . "$(dirname "$0")/tap.sh"
 export GRS_CACHE_DIR=$TMP/cache
-unset GRS_EMU_TEMPLATES
+unset GRS_EMU_TEMPLATES GRS_ARCH
 
 emu() { "$BUILD/grsrun" --backend emu "$@"; }
 
@@ -25,6 +25,16 @@ assert o["kind"] == "verify" and o["gpu"] == "emulated" and len(o["rows"]) == 2 
 }
 
 strides_are_used() { exits 0 emu --shape 40,72,72 --tp 2 --lda +8 --ldb 96 --ldd +16; }
+
+# The first arch that the config lists, since there is no GPU to ask; the environment and the option come before it.
+arch_is_the_config_s() {
+    printf 'version: 1\narch: [sm_100f, sm_103a]\ntile: {n: 64, cta_group: 2}\n' >"$TMP/pair.yaml"
+    exits 0 emu --config "$TMP/pair.yaml" --shape 40,72,72 --tp 2 && says out "emulated ranks (sm_100f)" || return 1
+    (GRS_ARCH=sm_103a exits 0 emu --config "$TMP/pair.yaml" --shape 40,72,72 --tp 2) && says out "emulated ranks (sm_103a)" &&
+        (GRS_ARCH=sm_103a exits 0 emu --arch sm_100a --shape 40,72,72 --tp 2) && says out "emulated ranks (sm_100a)" &&
+        (GRS_ARCH=volta exits 2 emu --shape 40,72,72 --tp 2) &&
+        says err "GRS_ARCH: volta; allowed: sm_90a, sm_100a, sm_100f, sm_103a"
+}
 
 one_grid_for_all() { exits 0 emu --shape 40,72,72 --tp 3 --ranks-per-gpu 3 --ctas 3 --schedule adversarial; }
 
@@ -60,6 +70,7 @@ check "ranks report what they received, and a verdict" ranks_report
 check "an owner without rows, two seeds" owner_without_rows
 check "--json is one object" json_is_an_object
 check "leading dimensions" strides_are_used
+check "the arch is the config's" arch_is_the_config_s
 check "ranks of one grid" one_grid_for_all
 check "what cannot be is refused" refusals
 check "a failure names its command, which replays it" failure_replays

@@ -119,11 +119,11 @@ static void test_options_of_a_context(void **state) {
     options.arch = "sm_80";
     assert_int_equal(grs_ctx_open(&options, &ctx, &err), GRS_ERR_ARGUMENT);
     assert_null(ctx);
-    assert_string_equal(err.text, "arch: sm_80; allowed: sm_90a, sm_100a, sm_100f or sm_103a");
+    assert_string_equal(err.text, "arch: sm_80; allowed: sm_90a, sm_100a, sm_100f, sm_103a");
     options.arch = NULL;
     setenv("GRS_ARCH", "volta", 1);
     assert_int_equal(grs_ctx_open(&options, &ctx, &err), GRS_ERR_ARGUMENT);
-    assert_string_equal(err.text, "GRS_ARCH: volta; allowed: sm_90a, sm_100a, sm_100f or sm_103a");
+    assert_string_equal(err.text, "GRS_ARCH: volta; allowed: sm_90a, sm_100a, sm_100f, sm_103a");
     setenv("GRS_ARCH", "sm_90a", 1);
     assert_int_equal(grs_ctx_open(&options, &ctx, &err), GRS_OK);
     assert_int_equal(ctx->arch, ARCH_SM90A);

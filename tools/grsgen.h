@@ -67,6 +67,7 @@ void work_shape_text(const struct plan *plan, struct buf *out);
 
 /* grsgen_options.c. False after printing what is wrong. */
 bool options_read(int argc, char **argv, struct grsgen_options *out);
+bool options_read_arch(const char *name, enum arch *out); /* of --arch */
 void options_print_help(void);
 
 /* One a file: grsgen_check.c, grsgen_explain.c … */

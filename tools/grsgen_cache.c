@@ -182,6 +182,7 @@ static int read_options(int argc, char **argv, size_t which, struct cache_comman
     };
     const char *name = commands[which].name;
     int takes = commands[which].options;
+    enum arch arch;
     optind = 1;
     for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;)
         switch (option) {
@@ -194,7 +195,9 @@ static int read_options(int argc, char **argv, size_t which, struct cache_comman
         case 'a':
             if (!(takes & TAKES_ARCH))
                 return no_option(name, "arch");
-            out->arch = optarg;
+            if (!options_read_arch(optarg, &arch))
+                return GRSGEN_USAGE;
+            out->arch = config_arch_name(arch);
             break;
         case 'm':
             if (!(takes & TAKES_MAX))

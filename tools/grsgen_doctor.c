@@ -8,6 +8,8 @@
 #include "tools/grsgen.h"
 #include "tools/grsgen_json.h"
 
+static const char allowed[] = "--config FILE, --arch A, --json, --help";
+
 static int print_rows(const struct doctor *doctor) {
     struct buf out = {0};
     int width = 0, missing = 0;
@@ -43,31 +45,36 @@ static int print_json(const struct doctor *doctor) {
 
 int grsgen_doctor(int argc, char **argv) {
     static const struct option table[] = {{"config", required_argument, NULL, 'c'},
+                                          {"arch", required_argument, NULL, 'a'},
                                           {"json", no_argument, NULL, 'j'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
     bool json = false;
+    enum arch arch;
     optind = 0;
     opterr = 0;
     for (int c; (c = getopt_long(argc, argv, ":h", table, NULL)) != -1;) {
         if (c == 'h') {
             printf(
-                "usage: grsgen doctor [--config FILE] [--json]\n\n"
+                "usage: grsgen doctor [--config FILE] [--arch A] [--json]\n\n"
                 "Says what grs finds on this machine, what is missing for the config (default: $GRS_CONFIG, else the\n"
-                "planner's choices), and how to get it. Exit code 1 when something that is needed is missing.\n");
+                "planner's choices) and the arch (default: $GRS_ARCH, else the GPU's, else the config's), and how to\n"
+                "get it. Exit code 1 when something that is needed is missing.\n");
             return GRSGEN_OK;
         } else if (c == 'j') {
             json = true;
         } else if (c == 'c') {
             setenv("GRS_CONFIG", optarg, 1);
+        } else if (c == 'a') {
+            if (!options_read_arch(optarg, &arch))
+                return GRSGEN_USAGE;
+            setenv("GRS_ARCH", config_arch_name(arch), 1);
         } else {
-            return fail(GRSGEN_USAGE, "doctor: '%s' is wrong, allowed: --config FILE, --json, --help",
-                        argv[optind - 1]);
+            return fail(GRSGEN_USAGE, "doctor: '%s' is wrong, allowed: %s", argv[optind - 1], allowed);
         }
     }
     if (optind < argc)
-        return fail(GRSGEN_USAGE, "doctor: unexpected argument '%s', allowed: --config FILE, --json, --help",
-                    argv[optind]);
+        return fail(GRSGEN_USAGE, "doctor: unexpected argument '%s', allowed: %s", argv[optind], allowed);
     struct doctor doctor;
     doctor_examine(&doctor);
     int code = doctor.failed ? fail(GRSGEN_FAILED, "out of memory") : json ? print_json(&doctor) : print_rows(&doctor);

@@ -63,7 +63,7 @@ void options_print_help(void) {
            "       grsgen --shape M,N,K,tp --explain | --emit WHAT [options]\n"
            "       grsgen --diff A B | --init | --schema\n"
            "       grsgen cache path|list|show|verify|prune|clear|pack|unpack\n"
-           "       grsgen doctor [--config FILE] [--json]\n\n"
+           "       grsgen doctor [--config FILE] [--arch A] [--json]\n\n"
            "Makes fused GEMM + reduce-scatter kernels from a config, and shows what is made.\n\n");
     for (size_t i = 0; i < INFO_COUNT; i++) {
         char left[64];
@@ -132,22 +132,30 @@ static bool read_shape(const char *text, struct grsgen_options *out) {
     return true;
 }
 
+bool options_read_arch(const char *name, enum arch *out) {
+    struct buf allowed = {0};
+    if (config_arch_parse(name, out))
+        return true;
+    config_archs_text(ARCH_COUNT, &allowed);
+    wrong("arch", name, allowed.failed ? "" : allowed.data);
+    buf_free(&allowed);
+    return false;
+}
+
+/* Names with commas between them; an empty one is none. */
 static bool read_archs(const char *text, struct grsgen_options *out) {
-    char copy[256];
-    if (snprintf(copy, sizeof copy, "%s", text) >= (int)sizeof copy)
-        return wrong("arch", "…", "sm_90a, sm_100a, sm_100f, sm_103a");
-    for (char *save, *name = strtok_r(copy, ",", &save); name; name = strtok_r(NULL, ",", &save)) {
+    for (const char *at = text;; at++) {
         enum arch arch;
-        if (!config_arch_parse(name, &arch)) {
-            struct buf allowed = {0};
-            config_archs_text(ARCH_COUNT, &allowed);
-            wrong("arch", name, allowed.failed ? "" : allowed.data);
-            buf_free(&allowed);
+        char name[64];
+        int length = (int)strcspn(at, ",");
+        snprintf(name, sizeof name, "%.*s", length, at);
+        if (!options_read_arch(name, &arch))
             return false;
-        }
         out->arch[arch] = out->has_arch = true;
+        at += length;
+        if (!*at)
+            return true;
     }
-    return out->has_arch || wrong("arch", text, "sm_90a, sm_100a, sm_100f, sm_103a");
 }
 
 /* Two commands in one line make no sense. `given` remembers the option of the first. */

@@ -257,11 +257,34 @@ static grs_status write_json(const struct session *session, grs_error *err) {
     return status;
 }
 
+/* As for GPUs, but that there is none to ask: the option or environment, else the first that the config lists, else sm_90a. */
+static grs_status choose_arch(const struct grsrun_options *options, enum arch *out, grs_error *err) {
+    const char *named = getenv("GRS_ARCH");
+    if (options->has_arch) {
+        *out = options->arch;
+    } else if (named && *named) {
+        struct buf allowed = {0};
+        if (config_arch_parse(named, out))
+            return GRS_OK;
+        config_archs_text(ARCH_COUNT, &allowed);
+        error_set(err, GRS_ERR_ARGUMENT, "GRS_ARCH: %s; allowed: %s", named, allowed.failed ? "" : allowed.data);
+        buf_free(&allowed);
+        return GRS_ERR_ARGUMENT;
+    } else {
+        int arch = 0;
+        while (arch < ARCH_COUNT && !options->config->arch[arch])
+            arch++;
+        *out = arch < ARCH_COUNT ? (enum arch)arch : ARCH_SM90A;
+    }
+    return GRS_OK;
+}
+
 int grsrun_emu_main(const struct grsrun_options *options) {
-    struct session session = {.options = options, .arch = options->has_arch ? options->arch : ARCH_SM90A};
+    struct session session = {.options = options};
     struct buf text = {0};
     grs_error err;
     grs_status status = check_options(options, &err);
+    status = status ? status : choose_arch(options, &session.arch, &err);
     status = status ? status : find_directory(&session, &err);
     status = status ? status : read_templates(&session, &err);
     session.rows = calloc(options->shape_count * KINDS, sizeof *session.rows);
