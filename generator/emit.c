@@ -65,8 +65,7 @@ static void emit_derived(const struct plan *plan, struct buf *out) {
     constant(out, "outbox_depth", plan->outbox_depth, NULL);
     constant(out, "piece_bytes", PIECE_BYTES, "of a tile that the copy engine moves at a time");
     constant(out, "piece_pause", piece_pause(plan), "nanoseconds after each piece");
-    constant(out, "ship_lanes", v[FIELD_DRAIN_POLICY] == DRAIN_LANE_PER_STAGE ? plan->tile_buffers : 1,
-             "threads that send");
+    constant(out, "ship_lanes", plan->ship_lanes, "threads that send");
     constant(out, "raster", plan->raster, "tiles of M in one raster panel");
     constant(out, "k_blocks", (plan->shape.k + v[FIELD_TILE_K] - 1) / v[FIELD_TILE_K], NULL);
     constant(out, "threads", plan->threads, NULL);

@@ -8,13 +8,8 @@
 #include "common/error.h"
 #include "generator/machine.h"
 #include "generator/plan_defaults.h"
+#include "generator/plan_warps.h"
 #include "generator/waitgraph.h"
-
-#define ROLE_THREADS     128 /* one warpgroup: loader, prefetcher, storer, sender                          */
-#define ROWS_A_WARPGROUP 64  /* of a tile, by one math warpgroup: wgmma's M                                */
-#define ISSUER_THREADS   32  /* sm_100a: the warp that issues products and owns tensor memory               */
-#define MOST_REGISTERS   240 /* that math threads can use: few kernels need more                            */
-#define OTHER_REGISTERS  26  /* of a math thread, beside accumulators                                      */
 
 static int64_t ceil_div(int64_t a, int64_t b) {
     return (a + b - 1) / b;
@@ -80,20 +75,31 @@ static grs_status check_arch(const struct config *config, const struct plan *pla
     return GRS_OK;
 }
 
-/* Accumulators are FP32, 64 x tile.n of a warpgroup over its 128 threads; ptxas was seen to want 26 registers more. */
+/* Accumulators are FP32, 64 x tile.n of a warpgroup over its 128 threads. */
 static grs_status check_registers(const struct config *config, const struct plan *plan, grs_error *err) {
-    bool pingpong = plan->value[FIELD_SCHEDULE] == SCHEDULE_PINGPONG;
-    int rows = pingpong ? (int)plan->value[FIELD_TILE_M] : ROWS_A_WARPGROUP; /* of a tile, in one warpgroup */
-    int accumulators = (int)plan->value[FIELD_TILE_N] * rows / 128;
-    if (accumulators + OTHER_REGISTERS <= plan->registers_launch)
+    int accumulators = plan_accumulators(plan), columns = plan_most_columns(plan);
+    if (plan->value[FIELD_TILE_N] <= columns)
         return GRS_OK;
-    int columns = (plan->registers_launch - OTHER_REGISTERS) * 128 / rows / 64 * 64;
-    return refuse(
-        config, FIELD_TILE_N, GRS_ERR_PLAN, err,
-        "%" PRId64 " columns need %d registers a thread (%d accumulators and %d more); %d threads share the %d "
-        "of an SM, %d each; allowed: at most %d columns with tile.m %" PRId64,
-        plan->value[FIELD_TILE_N], accumulators + OTHER_REGISTERS, accumulators, OTHER_REGISTERS, plan->threads,
-        machine_of(plan->arch)->registers, plan->registers_launch, columns, plan->value[FIELD_TILE_M]);
+    char beside[96] = "", allowed[160];
+    int length = columns ? snprintf(allowed, sizeof allowed, "at most %d columns with tile.m %" PRId64, columns,
+                                    plan->value[FIELD_TILE_M])
+                         : snprintf(allowed, sizeof allowed, "a smaller tile.m");
+    if (plan->beside_warps) {
+        bool shared = plan->value[FIELD_RING_PLACE] == PLACE_SHARED;
+        int lanes = plan_most_lanes(plan);
+        snprintf(beside, sizeof beside, " (lane_per_stage has %d in warps beside the first four)", plan->beside_warps);
+        if (lanes >= 2)
+            snprintf(allowed + length, sizeof allowed - (size_t)length, ", or %s of at most %d",
+                     config_fields[shared ? FIELD_RING_DEPTH : FIELD_CHUNK_COUNT].key, lanes);
+        else
+            snprintf(allowed + length, sizeof allowed - (size_t)length, ", or another drain.policy");
+    }
+    return refuse(config, FIELD_TILE_N, GRS_ERR_PLAN, err,
+                  "%" PRId64
+                  " columns need %d registers a thread (%d accumulators and %d more); %d threads%s share the "
+                  "%d of an SM, %d each; allowed: %s",
+                  plan->value[FIELD_TILE_N], accumulators + PLAN_OTHER_REGISTERS, accumulators, PLAN_OTHER_REGISTERS,
+                  plan->threads, beside, machine_of(plan->arch)->registers, plan->registers_launch, allowed);
 }
 
 /* A column of tensor memory holds a column of an accumulator: 128 rows in FP32. */
@@ -109,8 +115,6 @@ static grs_status check_tensor_memory(const struct config *config, const struct 
                   v[FIELD_TILE_N]);
 }
 
-#define SHIP_WARPS 2 /* that can send from shared memory: those of storer and sender */
-
 static bool uses_chunks(const struct plan *plan) {
     return plan->shape.tp > 1 && plan->value[FIELD_RING_PLACE] == PLACE_GLOBAL;
 }
@@ -118,15 +122,16 @@ static bool uses_chunks(const struct plan *plan) {
 /* Policies that exclude one another. The wait graph has the last word on those that do not. */
 static grs_status check_policies(const struct config *config, const struct plan *plan, grs_error *err) {
     const int64_t *v = plan->value;
-    bool global = v[FIELD_RING_PLACE] == PLACE_GLOBAL;
-    if (global && v[FIELD_DRAIN_POLICY] == DRAIN_LANE_PER_STAGE)
-        return refuse(config, FIELD_DRAIN_POLICY, GRS_ERR_UNSUPPORTED, err,
-                      "lane_per_stage is not built yet with ring.place global; allowed: ring.place shared");
-    if (!global && v[FIELD_DRAIN_POLICY] == DRAIN_LANE_PER_STAGE && v[FIELD_RING_DEPTH] > SHIP_WARPS)
-        return refuse(config, FIELD_RING_DEPTH, GRS_ERR_UNSUPPORTED, err,
-                      "%" PRId64 " stages with a warp each are not built yet; allowed with lane_per_stage: 1 to %d",
-                      v[FIELD_RING_DEPTH], SHIP_WARPS);
-    if (global && v[FIELD_DRAIN_FLUSH] == FLUSH_NEVER)
+    bool global = v[FIELD_RING_PLACE] == PLACE_GLOBAL, lanes = v[FIELD_DRAIN_POLICY] == DRAIN_LANE_PER_STAGE;
+    if (v[FIELD_DRAIN_POLICY] == DRAIN_PER_TILE && v[FIELD_DRAIN_FLUSH] == FLUSH_NEVER)
+        return refuse(
+            config, FIELD_DRAIN_FLUSH, GRS_ERR_PLAN, err,
+            "never with drain.policy per_tile, which waits for every store; allowed: owner_boundary or per_tile");
+    if (lanes && v[FIELD_DRAIN_FLUSH] == FLUSH_PER_TILE)
+        return refuse(config, FIELD_DRAIN_FLUSH, GRS_ERR_PLAN, err,
+                      "per_tile with drain.policy lane_per_stage, whose threads wait for their own stores alone; "
+                      "allowed: owner_boundary, never, or drain.policy per_tile");
+    if (global && !lanes && v[FIELD_DRAIN_FLUSH] == FLUSH_NEVER)
         return refuse(config, FIELD_DRAIN_FLUSH, GRS_ERR_PLAN, err,
                       "never asks for %" PRId64
                       " stores in flight, and the sender of ring.place global has one tile in "
@@ -176,7 +181,7 @@ static grs_status check_built(const struct config *config, const struct plan *pl
     return status;
 }
 
-/* ---------------------------------------------------------------- shared memory, registers, names */
+/* ---------------------------------------------------------------- shared memory, names */
 
 static void add_region(struct plan *plan, const char *name, int64_t count, int64_t each, int64_t align,
                        const char *what) {
@@ -242,28 +247,6 @@ static grs_status check_shared(const struct config *config, const struct plan *p
     return refuse(config, field, GRS_ERR_PLAN, err, "%s; allowed: %s", need, allowed);
 }
 
-/* Registers: what the launch gives every thread, and what setmaxnreg leaves to roles and math (multiples of 8). The roles
- * need few; the math warpgroups get the rest. */
-static void share_registers(struct plan *plan) {
-    const struct machine *machine = machine_of(plan->arch);
-    int math = plan->threads - ROLE_THREADS;
-    int most = machine->registers_a_thread / 8 * 8;
-    plan->registers_launch = machine->registers / plan->threads / 8 * 8;
-    if (plan->registers_launch > most)
-        plan->registers_launch = most;
-    plan->registers_producer = plan->registers_consumer = plan->registers_launch;
-    if (plan->tensor_columns) /* no accumulators in registers: every role has more than it needs */
-        return;
-    plan->registers_producer = plan->count_waits ? 80 : 64; /* counters want a few more: ptxas would spill */
-    plan->registers_consumer =
-        (plan->registers_launch * plan->threads - plan->registers_producer * ROLE_THREADS) / math / 8 * 8;
-    if (plan->registers_consumer > MOST_REGISTERS)
-        plan->registers_consumer = MOST_REGISTERS;
-    if (plan->registers_launch >
-        plan->registers_consumer) /* then nobody gets more: ptxas launches with what they get */
-        plan->registers_launch = plan->registers_consumer;
-}
-
 /* Rows of A and B begin at multiples of 16 bytes, and coordinates stay 32-bit with a tile to spare. */
 static grs_status check_columns(const char *name, int64_t value, grs_error *err) {
     const int64_t unit = 16 / 2, most = (INT32_MAX - 512) / unit * unit;
@@ -326,21 +309,6 @@ static grs_status check_waits(const struct config *config, const struct plan *pl
     return status;
 }
 
-/* A math warpgroup has 64 rows of the tile, or, reading all lanes of tensor memory, half of its columns. */
-static void assign_warps(struct plan *plan) {
-    int64_t columns = plan->value[FIELD_TILE_N];
-    if (config_arch_family(plan->arch) == ARCH_SM100A) {
-        plan->consumer_warpgroups = columns > 64 ? 2 : 1;
-        plan->threads = ROLE_THREADS + 128 * plan->consumer_warpgroups + ISSUER_THREADS;
-        for (plan->tensor_columns = 32; plan->tensor_columns < columns * plan->value[FIELD_STAGES_ACCUM];)
-            plan->tensor_columns *= 2;
-    } else {
-        bool pingpong = plan->value[FIELD_SCHEDULE] == SCHEDULE_PINGPONG;
-        plan->consumer_warpgroups = pingpong ? 2 : (int)(plan->value[FIELD_TILE_M] / ROWS_A_WARPGROUP);
-        plan->threads = ROLE_THREADS + 128 * plan->consumer_warpgroups;
-    }
-}
-
 static void name_kernel(struct plan *plan) {
     const int64_t *v = plan->value;
     int length = snprintf(plan->name, sizeof plan->name,
@@ -361,17 +329,14 @@ grs_status plan_solve(const struct config *config, enum arch arch, const struct 
     plan_defaults(config, &plan);
 
     const int64_t *v = plan.value;
-    assign_warps(&plan);
+    plan_assign_warps(&plan);
     plan.tile_bytes = v[FIELD_TILE_M] * v[FIELD_TILE_N] * 2;
     plan.stage_bytes = (v[FIELD_TILE_M] + v[FIELD_TILE_N] / v[FIELD_CTA_GROUP]) * v[FIELD_TILE_K] * 2;
     plan.group_tiles = v[FIELD_GRANULARITY] == GRANULARITY_TILE    ? 1
                        : v[FIELD_GRANULARITY] == GRANULARITY_GROUP ? (int)v[FIELD_GROUP]
                                                                    : 0;
-    plan.tile_buffers = v[FIELD_RING_PLACE] == PLACE_SHARED ? (int)v[FIELD_RING_DEPTH] : 1;
-    plan.outbox_depth = v[FIELD_RING_PLACE] == PLACE_SHARED ? 1 : (int)v[FIELD_RING_DEPTH];
     plan.raster = 8;
     plan.max_grid = v[FIELD_SMS] ? (int)v[FIELD_SMS] : PLAN_MAX_GRID;
-    share_registers(&plan);
     map_shared(&plan, v[FIELD_STAGES_LOAD]);
     if ((status = check_built(config, &plan, err)) != GRS_OK || (status = check_shared(config, &plan, err)) != GRS_OK ||
         (status = check_count(&plan, err)) != GRS_OK || (status = check_waits(config, &plan, err)) != GRS_OK)
@@ -385,7 +350,7 @@ void plan_add_hooks(struct plan *plan, bool count_waits, bool pace_model, bool s
     plan->count_waits = count_waits;
     plan->pace_model = pace_model;
     plan->stall_hook = stall_hook;
-    share_registers(plan);
+    plan_share_registers(plan);
 }
 
 void plan_canonical(const struct plan *plan, struct buf *out) {

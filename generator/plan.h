@@ -46,6 +46,8 @@ struct plan {
     int raster;          /* tiles of M in one raster panel                       */
     int tile_buffers;    /* in shared memory: ring.depth with place: shared, else 1  */
     int outbox_depth;    /* tiles a CTA in global memory: ring.depth with place: global, else 1 */
+    int ship_lanes;      /* threads that send: with lane_per_stage one a tile buffer, or one a chunk, else 1 */
+    int beside_warps;    /* of them, those that need warps beside the first warpgroup's */
     bool count_waits;    /* compile the wait counters                             */
     bool pace_model;     /* compile the model of the link                         */
     bool stall_hook;     /* compile the test hook that makes a sender stand still */

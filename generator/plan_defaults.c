@@ -1,6 +1,7 @@
 #include "generator/plan_defaults.h"
 
 #include "generator/machine.h"
+#include "generator/plan_warps.h"
 
 #define WIDE_M 128
 #define WIDE_N 256
@@ -47,6 +48,13 @@ static int64_t stages_that_fit(const struct plan *plan) {
     return fits < 2 ? 2 : fits;
 }
 
+/* What registers allow where lane_per_stage takes more warps. */
+static int64_t columns_beside_lanes(struct plan *plan, int64_t wanted) {
+    plan_assign_warps(plan);
+    int most = plan_most_columns(plan);
+    return most >= wanted ? wanted : most >= 128 ? 128 : 64;
+}
+
 static int64_t accumulators_that_fit(const struct plan *plan) {
     int64_t fits = PLAN_TENSOR_COLUMNS / plan->value[FIELD_TILE_N];
     return fits > 4 ? 4 : fits;
@@ -63,12 +71,6 @@ void plan_defaults(const struct config *config, struct plan *plan) {
     take(config, plan, FIELD_TILE_M, WIDE_M,
          config_arch_family(plan->arch) == ARCH_SM100A ? "a row in each lane of tensor memory"
                                                        : "two math warpgroups of 64 rows share B");
-    if (narrow)
-        take(config, plan, FIELD_TILE_N, 128, "tiles of 256 columns make too few waves at this M");
-    else if (pingpong)
-        take(config, plan, FIELD_TILE_N, 128, "each warpgroup keeps a whole tile in its registers");
-    else
-        take(config, plan, FIELD_TILE_N, WIDE_N, "the most products for each byte from L2");
     take(config, plan, FIELD_TILE_K, 64, "one 128-byte swizzle panel a stage");
     take(config, plan, FIELD_SCHEDULE, SCHEDULE_COOPERATIVE, "the tile with most reuse");
     take(config, plan, FIELD_CTA_GROUP, 1, "one CTA a tile");
@@ -76,7 +78,6 @@ void plan_defaults(const struct config *config, struct plan *plan) {
         take(config, plan, FIELD_CLUSTER, plan->value[FIELD_CTA_GROUP], "a CTA pair is a cluster");
     else
         take(config, plan, FIELD_CLUSTER, 1, "no multicast: grids of any size");
-    take(config, plan, FIELD_STAGES_ACCUM, accumulators_that_fit(plan), "as many as tensor memory holds, up to four");
     take(config, plan, FIELD_RING_PLACE, PLACE_GLOBAL,
          "partials that wait for the link take no shared memory from A and B");
     if (plan->value[FIELD_RING_PLACE] == PLACE_SHARED)
@@ -104,5 +105,17 @@ void plan_defaults(const struct config *config, struct plan *plan) {
         take(config, plan, FIELD_ORDER, ORDER_INTERLEAVE, "sending spreads over the whole run");
     take(config, plan, FIELD_LAG, 2, "a wave's burst has crossed the link before its partials come due");
     take(config, plan, FIELD_M_MODE, M_DYNAMIC, "M is an argument of the launch");
+    int64_t columns = narrow || pingpong ? 128 : WIDE_N;
+    if (plan->value[FIELD_DRAIN_POLICY] == DRAIN_LANE_PER_STAGE && config_arch_family(plan->arch) == ARCH_SM90A &&
+        columns_beside_lanes(plan, columns) < columns)
+        take(config, plan, FIELD_TILE_N, columns_beside_lanes(plan, columns),
+             "warps that send take registers of wider ones");
+    else if (narrow)
+        take(config, plan, FIELD_TILE_N, 128, "tiles of 256 columns make too few waves at this M");
+    else if (pingpong)
+        take(config, plan, FIELD_TILE_N, 128, "each warpgroup keeps a whole tile in its registers");
+    else
+        take(config, plan, FIELD_TILE_N, WIDE_N, "the most products for each byte from L2");
+    take(config, plan, FIELD_STAGES_ACCUM, accumulators_that_fit(plan), "as many as tensor memory holds, up to four");
     take(config, plan, FIELD_STAGES_LOAD, stages_that_fit(plan), "as many as shared memory holds");
 }

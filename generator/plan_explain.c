@@ -3,6 +3,7 @@
 #include "generator/machine.h"
 
 #define MATH_WARPS 4 /* of a warpgroup */
+#define LANES      32
 
 static const char *const loader_waits[] = {"stage_free: what is in the stage has been multiplied", NULL};
 static const char *const prefetcher_waits[] = {"upstream's mask bit: the partial of a MIDDLE or END tile has landed",
@@ -16,10 +17,20 @@ static const char *const storer_alone_waits[] = {"tile_full: the math warps have
 static const char *const sender_waits[] = {
     "outbox_full: a tile to send", "downstream's credit, once a launch: it has left the launch before",
     "chunk_full: a chunk has come from the outbox", "its pace: this CTA's share of the link", NULL};
+static const char *const sender_lane_waits[] = {
+    "outbox_full: a tile to send",
+    "downstream's credit, once a launch: it has left the launch before",
+    "chunk_full: its own chunk has come from the outbox",
+    "its pace: its part of this CTA's share of the link",
+    "its own stores: the last of these warps to have a tile landed says so with outbox_sent",
+    NULL};
 static const char *const shipper_waits[] = {
     "tile_full: the math warps have put the sum into a tile buffer",
     "downstream's credit, once a launch: it has left the launch before",
     "its own stores, oldest first, as drain says: then it frees the buffer and sets the bit", NULL};
+static const char *const shipper_lane_waits[] = {"tile_full: the math warps have put the sum into its own tile buffer",
+                                                 "downstream's credit, once a launch: it has left the launch before",
+                                                 "its own store: then it frees the buffer and sets the bit", NULL};
 static const char *const math_waits[] = {"stage_full: A and B of a k-block",
                                          "tile_ready: a tile buffer, with the partial in it", NULL};
 
@@ -30,25 +41,36 @@ static const char *const issuer_waits[] = {"accum_free: the math warps have read
 
 int explain_roles(const struct plan *plan, struct explain_role out[EXPLAIN_MAX_ROLES]) {
     bool alone = plan->shape.tp == 1, shared = plan->value[FIELD_RING_PLACE] == PLACE_SHARED;
-    bool both = plan->value[FIELD_DRAIN_POLICY] == DRAIN_LANE_PER_STAGE && plan->tile_buffers > 1;
+    bool lanes = plan->ship_lanes > 1;
     int count = 0, few = plan->registers_producer, many = plan->registers_consumer;
     out[count++] = (struct explain_role){"loader", GRS_ROLE_LOADER, 1, few, loader_waits};
     out[count++] = (struct explain_role){"prefetcher", GRS_ROLE_PREFETCHER, 1, few,
                                          alone ? prefetcher_alone_waits : prefetcher_waits};
     if (shared) { /* from where the math warps left the tile, by one thread or by one a buffer */
-        out[count++] = (struct explain_role){"storer", GRS_ROLE_STORER, 1, few, shipper_waits};
-        out[count++] = (struct explain_role){"storer", GRS_ROLE_SENDER, 1, few, both ? shipper_waits : NULL};
+        out[count++] =
+            (struct explain_role){"storer", GRS_ROLE_STORER, 1, few, lanes ? shipper_lane_waits : shipper_waits};
+        out[count++] = (struct explain_role){"storer", GRS_ROLE_SENDER, 1, few, lanes ? shipper_lane_waits : NULL};
     } else {
         out[count++] =
             (struct explain_role){"storer", GRS_ROLE_STORER, 1, few, alone ? storer_alone_waits : storer_waits};
-        out[count++] = (struct explain_role){"sender", GRS_ROLE_SENDER, 1, few, alone ? NULL : sender_waits};
+        out[count++] = (struct explain_role){"sender", GRS_ROLE_SENDER, 1, few,
+                                             alone   ? NULL
+                                             : lanes ? sender_lane_waits
+                                                     : sender_waits};
     }
     int warp = GRS_ROLE_MATH;
     for (int i = 0; i < plan->consumer_warpgroups; i++, warp += MATH_WARPS)
         out[count++] = (struct explain_role){"math", warp, MATH_WARPS, many,
                                              plan->tensor_columns ? math_tensor_waits : math_waits};
     if (plan->tensor_columns)
-        out[count++] = (struct explain_role){"issuer", warp, 1, few, issuer_waits};
+        out[count++] = (struct explain_role){"issuer", warp++, 1, few, issuer_waits};
+    const char *beside = shared ? "storer" : "sender";
+    if (plan->beside_warps)
+        out[count++] = (struct explain_role){beside, warp, plan->beside_warps, few,
+                                             shared ? shipper_lane_waits : sender_lane_waits};
+    warp += plan->beside_warps;
+    if (warp < plan->threads / LANES)
+        out[count++] = (struct explain_role){"spare", warp, plan->threads / LANES - warp, few, NULL};
     return count;
 }
 

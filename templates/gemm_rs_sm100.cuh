@@ -177,8 +177,8 @@ template <class C> GRS_DEVICE void sync_all() {
 }
 
 template <class C> GRS_DEVICE void gemm_rs(const grs_args &args) {
-    static_assert(C::threads == 128 + 32 * C::math_warps + 32,
-                  "threads: a warpgroup of roles, math warps, the issuer's warp");
+    static_assert(C::threads == 32 * (4 + C::math_warps + 1 + lanes_beside<C>),
+                  "threads: a warpgroup of roles, math warps, the issuer's warp, and what lane_per_stage needs beside");
     static_assert(sizeof(Shared<C>) == C::shared_bytes, "shared memory: the planner's map and the kernel's differ");
     static_assert(C::block_m == 128, "tile.m: a row of a tile in each lane of tensor memory");
     static_assert(C::tensor_columns >= C::accum_stages * C::block_n && C::tensor_columns <= 512,
@@ -204,6 +204,8 @@ template <class C> GRS_DEVICE void gemm_rs(const grs_args &args) {
         communicate<C>(cta, warp);
     else if (warp < issuer)
         math_role<C>(cta, static_cast<int32_t>(warp - first_math_warp));
+    else if (lanes_beside<C> > 0 && warp > issuer)
+        communicate_beside<C>(cta, static_cast<int32_t>(warp - issuer) - 1);
     else if ((C::cta_group == 1 || ptx::cluster_rank() == leader) && tcgen05::elect())
         issue_role<C>(cta);
     ptx::warp_sync();

@@ -109,7 +109,9 @@ template <class C> GRS_DEVICE void math_role(const Cta<C> &cta, int32_t warpgrou
 }
 
 template <class C> GRS_DEVICE void gemm_rs(const grs_args &args) {
-    static_assert(C::threads == 128 + 32 * C::math_warps, "threads: one warpgroup of roles, the rest math");
+    constexpr int32_t first_beside = 4 + C::math_warps; // whole warpgroups, since registers are shared out by them
+    static_assert(C::threads == 32 * (first_beside + ceil_div(lanes_beside<C>, 4) * 4),
+                  "threads: a warpgroup of roles, math, and what lane_per_stage needs beside");
     static_assert(sizeof(Shared<C>) == C::shared_bytes, "shared memory: the planner's map and the kernel's differ");
     static_assert(C::block_m % 64 == 0 && C::block_m == 16 * C::tile_writers * (C::pingpong ? C::block_m / 64 : 1),
                   "tile.m: 64 rows a math warpgroup at a time");
@@ -131,6 +133,9 @@ template <class C> GRS_DEVICE void gemm_rs(const grs_args &args) {
     if (warp < 4) {
         ptx::registers_decrease<C::registers_producer>();
         communicate<C>(cta, warp);
+    } else if (lanes_beside<C> > 0 && warp >= static_cast<uint32_t>(first_beside)) {
+        ptx::registers_decrease<C::registers_producer>();
+        communicate_beside<C>(cta, static_cast<int32_t>(warp) - first_beside);
     } else {
         ptx::registers_increase<C::registers_consumer>();
         math_role<C>(cta, static_cast<int32_t>(warp / 4 - 1));

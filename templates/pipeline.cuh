@@ -102,7 +102,7 @@ template <class C> GRS_DEVICE void init_barriers(Barriers<C> &barriers) {
     }
     for (int32_t i = 0; i < C::outbox_depth; ++i) {
         ptx::barrier_init(&barriers.outbox_full[i], 1);
-        ptx::barrier_init(&barriers.outbox_sent[i], 1);
+        ptx::barrier_init(&barriers.outbox_sent[i], C::place_shared ? 1 : C::ship_lanes);
     }
     for (int32_t i = 0; i < C::chunk_count; ++i)
         ptx::barrier_init(&barriers.chunk_full[i], 1);

@@ -134,7 +134,7 @@ template <class C> class Tempo {
         uint64_t now = ptx::global_nanoseconds();
         if (now < next_)
             now = wait_until<C>(watch, next_);
-        next_ = now + static_cast<uint64_t>(bytes) * cost_ / 1000;
+        next_ = now + static_cast<uint64_t>(bytes) * cost_ / 1000 * C::ship_lanes; // a lane has its part of the share
     }
 
   private:
@@ -143,31 +143,37 @@ template <class C> class Tempo {
 };
 
 // The sending end of a CTA with ring.place: global, used by one thread: pushes outbox tiles to the peer through small pieces of
-// shared memory, at the CTA's tempo.
+// shared memory, at the CTA's tempo. With drain.policy: lane_per_stage there is one for each chunk: `lane` takes every
+// ship_lanes-th piece of each tile, and waits for its own stores alone.
 template <class C> class Sender {
   public:
-    GRS_DEVICE Sender(Shared<C> &shared, const grs_args &args, const grs_rank_args &me, const Geometry<C> &geometry)
-        : shared_(shared), me_(me), geometry_(geometry), tempo_(args.send_ps_per_byte) {}
+    GRS_DEVICE Sender(Shared<C> &shared, const grs_args &args, const grs_rank_args &me, const Geometry<C> &geometry,
+                      int32_t lane)
+        : shared_(shared), me_(me), geometry_(geometry), tempo_(args.send_ps_per_byte), lane_(lane) {
+        empty_.skip(lane);
+        full_.skip(lane);
+    }
 
-    // Returns when the tile has landed, so that its bit may be set.
+    // Returns when the tile (this lane's part of it) has landed, so that its bit may be set.
     GRS_DEVICE void push(Watch<C> &watch, const char *outbox, const Tile &tile) {
         Extent<C> extent(tile);
         int32_t in_panel = static_cast<int32_t>((extent.bytes + C::chunk_bytes - 1) / C::chunk_bytes);
         int32_t pieces = extent.panels * in_panel;
         char *slot = peer_slot<C>(me_, geometry_, tile);
 
-        for (int32_t piece = 0; piece < minimum(pieces, C::chunk_count); ++piece)
+        for (int32_t piece = lane_; piece < minimum(pieces, C::chunk_count); piece += C::ship_lanes)
             fetch(outbox, extent, in_panel, piece);
-        for (int32_t piece = 0; piece < pieces; ++piece) {
+        for (int32_t piece = lane_; piece < pieces; piece += C::ship_lanes) {
             watch.wait_on(&shared_.barriers.chunk_full[full_.slot], full_.phase, GRS_WAIT_CHUNK);
             tempo_.wait_turn(watch, bytes(extent, in_panel, piece));
             ptx::bulk_store(slot + offset(in_panel, piece), shared_.chunk[full_.slot], bytes(extent, in_panel, piece));
             ptx::bulk_commit();
             LinkModel<C>::send(watch, bytes(extent, in_panel, piece));
-            full_.advance();
-            int32_t ahead = piece - 1 + C::chunk_count; // goes where the piece before this one was
-            if (piece > 0 && ahead < pieces) {
-                ptx::bulk_wait_read<1>();
+            next(full_);
+            int32_t ahead =
+                piece - behind + C::chunk_count; // goes where the piece before this one was, or a lane's own
+            if (piece >= behind && ahead < pieces) {
+                ptx::bulk_wait_read<behind>();
                 fetch(outbox, extent, in_panel, ahead);
             }
         }
@@ -187,14 +193,22 @@ template <class C> class Sender {
         uint32_t size = bytes(extent, in_panel, piece);
         ptx::barrier_arrive_expect(full, size);
         ptx::bulk_load(shared_.chunk[empty_.slot], outbox + offset(in_panel, piece), size, full);
-        empty_.advance();
+        next(empty_);
+    }
+    GRS_DEVICE static void next(Cursor<C::chunk_count> &cursor) {
+        if constexpr (C::ship_lanes == 1)
+            cursor.advance();
+        else
+            cursor.skip(C::ship_lanes);
     }
 
     Shared<C> &shared_;
     const grs_rank_args &me_;
     Geometry<C> geometry_;
     Tempo<C> tempo_;
-    Cursor<C::chunk_count> empty_, full_; // next chunk to fetch into, next to send
+    int32_t lane_;
+    Cursor<C::chunk_count> empty_, full_;                 // next chunk to fetch into, next to send
+    static constexpr int32_t behind = C::ship_lanes == 1; // sends under way when a chunk is filled again
 };
 
 // Tiles in the outbox, oldest first: posted, and not yet signalled. The storer keeps it, since setting a bit takes microseconds

@@ -168,11 +168,12 @@ template <class C> GRS_DEVICE void store_role(const Cta<C> &cta) {
             return;
 }
 
-// ring.place: global. Pushes the outbox to downstream, in order.
-template <class C> GRS_DEVICE void send_role(const Cta<C> &cta) {
-    Watch<C> watch = cta.watch(GRS_ROLE_SENDER);
+// ring.place: global. Pushes the outbox to downstream, in order. With drain.policy: lane_per_stage one of several, each with a
+// chunk of its own; a tile is sent when the last of them has arrived on outbox_sent.
+template <class C> GRS_DEVICE void send_role(const Cta<C> &cta, int32_t lane) {
+    Watch<C> watch = cta.watch(GRS_ROLE_SENDER, lane == 0);
     Barriers<C> &barriers = cta.shared.barriers;
-    Sender<C> sender(cta.shared, cta.args, cta.me, cta.geometry);
+    Sender<C> sender(cta.shared, cta.args, cta.me, cta.geometry, lane);
     Cursor<C::outbox_depth> outbox;
     bool has_credit = false;
     int32_t sequence = 0;
@@ -196,10 +197,10 @@ template <class C> GRS_DEVICE void send_role(const Cta<C> &cta) {
 }
 
 // ring.place: shared. Sends finished tiles from where the math warps left them, straight into the peer's slots, or stores
-// them to D. `lane` of `lanes` such threads takes every lanes-th tile: with drain.policy: lane_per_stage each tile buffer has
-// its own, so that no store waits for an older one of another buffer.
+// them to D. `lane` of `ship_lanes` such threads takes every ship_lanes-th tile: with drain.policy: lane_per_stage each tile
+// buffer has its own, so that no store waits for an older one of another buffer.
 template <class C> GRS_DEVICE void ship_role(const Cta<C> &cta, int32_t lane) {
-    Watch<C> watch = cta.watch(lane == 0 ? GRS_ROLE_STORER : GRS_ROLE_SENDER);
+    Watch<C> watch = cta.watch(lane == 0 ? GRS_ROLE_STORER : GRS_ROLE_SENDER, lane < 2);
     Barriers<C> &barriers = cta.shared.barriers;
     Flights<C> flights(cta.shared, cta.me, cta.geometry, cta.order(), lane);
     Cursor<C::tile_buffers> cursor;
@@ -231,7 +232,7 @@ template <class C> GRS_DEVICE void ship_role(const Cta<C> &cta, int32_t lane) {
         else
             place<C>(peer_slot<C>(cta.me, cta.geometry, tile), cta.shared.tile[cursor.slot], tile, order.last());
         flights.depart();
-        if constexpr (C::drain == DRAIN_PER_TILE)
+        if constexpr (C::drain == DRAIN_PER_TILE || C::ship_lanes > 1)
             flights.land_all(watch);
     }
     flights.land_all(watch);
@@ -243,6 +244,23 @@ template <class C> GRS_DEVICE void set_up(Shared<C> &shared, const grs_rank_args
     ptx::prefetch_tensor_map(&me.b);
     init_barriers<C>(shared.barriers);
     ptx::store_shared(&shared.leave, 0);
+}
+
+// Threads that send, of which the first four warps have some: storer's and sender's where both send, else the sender's. Others are
+// in warps of their own, behind all that do something else.
+template <class C> constexpr int32_t lanes_inside = C::place_shared ? 2 : 1;
+template <class C> constexpr int32_t lanes_beside = maximum(C::ship_lanes - lanes_inside<C>, 0);
+
+template <class C> GRS_DEVICE void communicate_beside(const Cta<C> &cta, int32_t warp) {
+    if constexpr (lanes_beside < C >> 0) {
+        if (ptx::lane_index() != 0 || warp >= lanes_beside<C>)
+            return;
+        int32_t lane = lanes_inside<C> + warp;
+        if constexpr (C::place_shared)
+            ship_role<C>(cta, lane);
+        else
+            send_role<C>(cta, lane);
+    }
 }
 
 // The first four warps.
@@ -261,7 +279,7 @@ template <class C> GRS_DEVICE void communicate(const Cta<C> &cta, uint32_t warp)
             store_role<C>(cta);
         if constexpr (C::ring > 1)
             if (warp == GRS_ROLE_SENDER)
-                send_role<C>(cta);
+                send_role<C>(cta, 0);
     }
 }
 

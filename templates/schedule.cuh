@@ -14,13 +14,13 @@
 
 namespace grs {
 
-GRS_DEVICE int32_t ceil_div(int32_t a, int32_t b) {
+GRS_DEVICE constexpr int32_t ceil_div(int32_t a, int32_t b) {
     return (a + b - 1) / b;
 }
 GRS_DEVICE int32_t minimum(int32_t a, int32_t b) {
     return a < b ? a : b;
 }
-GRS_DEVICE int32_t maximum(int32_t a, int32_t b) {
+GRS_DEVICE constexpr int32_t maximum(int32_t a, int32_t b) {
     return a > b ? a : b;
 }
 

@@ -55,6 +55,22 @@ static const struct emit_case emit_cases[] = {
      "drain: {policy: lane_per_stage}\norder: {interleave: 2}\n",
      ARCH_SM90A,
      {1, INT32_MAX, 4096, 2048, 2}},
+    {"shared_ring_four_lanes",
+     "tile: {m: 128, n: 128, k: 64, cluster: 1}\nstages: {load: 2}\nring: {depth: 4, place: shared}\n"
+     "drain: {policy: lane_per_stage}\norder: {interleave: 2}\n",
+     ARCH_SM90A,
+     {1, INT32_MAX, 4096, 2048, 4}},
+    {"shared_ring_eight_lanes",
+     "tile: {m: 64, n: 64, k: 64, cluster: 1}\nstages: {load: 4}\nring: {depth: 8, place: shared}\n"
+     "drain: {policy: lane_per_stage, flush: never}\norder: segment\n",
+     ARCH_SM90A,
+     {1, INT32_MAX, 136, 72, 3}},
+    {"outbox_lanes",
+     "tile: {m: 128, n: 192, k: 64, cluster: 1}\nstages: {load: 4}\n"
+     "ring: {depth: 4, place: global, chunk: {bytes: 4096, count: 4}}\ndrain: {policy: lane_per_stage}\n"
+     "order: {interleave: 2}\n",
+     ARCH_SM90A,
+     {1, INT32_MAX, 4096, 2048, 2}},
     {"shared_ring_never_flushed",
      "sms: 8\ntile: {m: 64, n: 128, k: 64, cluster: 1}\nstages: {load: 4}\nring: {depth: 1, place: shared}\n"
      "drain: {policy: ring, flush: never}\norder: segment\n",
@@ -81,6 +97,17 @@ static const struct emit_case emit_cases[] = {
      "drain: {policy: per_tile}\norder: segment\n",
      ARCH_SM100A,
      {1, INT32_MAX, 4096, 2048, 2}},
+    {"blackwell_shared_ring_lanes",
+     "tile: {m: 128, n: 64, k: 64, cluster: 1, cta_group: 1}\nstages: {load: 3, accum: 2}\n"
+     "ring: {depth: 8, place: shared}\ndrain: {policy: lane_per_stage}\norder: segment\n",
+     ARCH_SM100A,
+     {1, INT32_MAX, 4096, 2048, 4}},
+    {"blackwell_outbox_lanes",
+     "tile: {m: 128, n: 256, k: 64, cluster: 2, cta_group: 2}\nstages: {load: 4, accum: 2}\n"
+     "ring: {depth: 4, place: global, chunk: {bytes: 4096, count: 4}}\ndrain: {policy: lane_per_stage}\n"
+     "order: {interleave: 2}\n",
+     ARCH_SM100A,
+     {1, INT32_MAX, 8192, 3584, 4}},
     {"planner_small_m", "", ARCH_SM90A, {1, 256, 4096, 2048, 4}},
     {"planner_large_m", "", ARCH_SM90A, {8192, INT32_MAX, 8192, 3584, 8}},
 };

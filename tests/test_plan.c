@@ -160,11 +160,32 @@ static const struct refusal refusals[] = {
      "t.yaml:2:17: stages.accum: sm_90a has no such key; allowed: with sm_100a, sm_100f, sm_103a"},
     {"tile: {schedule: cooperative}\n", ARCH_SM100A, ANY, GRS_ERR_CONFIG,
      "t.yaml:2:18: tile.schedule: sm_100a has no such key; allowed: with sm_90a"},
-    {"drain: {policy: lane_per_stage}\n", ARCH_SM90A, ANY, GRS_ERR_UNSUPPORTED,
-     "t.yaml:2:17: drain.policy: lane_per_stage is not built yet with ring.place global; allowed: ring.place shared"},
-    {"tile: {n: 128}\nring: {depth: 3, place: shared}\ndrain: {policy: lane_per_stage}\n", ARCH_SM90A, ANY,
-     GRS_ERR_UNSUPPORTED,
-     "t.yaml:3:15: ring.depth: 3 stages with a warp each are not built yet; allowed with lane_per_stage: 1 to 2"},
+    {"tile: {m: 64, n: 256}\nring: {depth: 7, place: shared}\ndrain: {policy: lane_per_stage}\n", ARCH_SM90A, ANY,
+     GRS_ERR_PLAN,
+     "t.yaml:2:18: tile.n: 256 columns need 154 registers a thread (128 accumulators and 26 more); 512 threads "
+     "(lane_per_stage has 5 in warps beside the first four) share the 65536 of an SM, 128 each; allowed: at most 192 "
+     "columns with tile.m 64, or ring.depth of at most 6"},
+    {"tile: {n: 256}\nstages: {load: 2}\ndrain: {policy: lane_per_stage}\n", ARCH_SM90A, ANY, GRS_ERR_PLAN,
+     "t.yaml:2:11: tile.n: 256 columns need 154 registers a thread (128 accumulators and 26 more); 512 threads "
+     "(lane_per_stage has 3 in warps beside the first four) share the 65536 of an SM, 128 each; allowed: at most 192 "
+     "columns with tile.m 128, or another drain.policy"},
+    {"tile: {n: 128}\nring: {chunk: {bytes: 1024, count: 16}}\ndrain: {policy: lane_per_stage}\n", ARCH_SM90A, ANY,
+     GRS_ERR_PLAN,
+     "t.yaml:2:11: tile.n: 128 columns need 90 registers a thread (64 accumulators and 26 more); 896 threads "
+     "(lane_per_stage has 15 in warps beside the first four) share the 65536 of an SM, 72 each; allowed: at most 64 "
+     "columns with tile.m 128, or ring.chunk.count of at most 9"},
+    {"tile: {m: 128, n: 64, schedule: pingpong}\nring: {chunk: {bytes: 1024, count: 16}}\n"
+     "drain: {policy: lane_per_stage}\n",
+     ARCH_SM90A, ANY, GRS_ERR_PLAN,
+     "t.yaml:2:19: tile.n: 64 columns need 90 registers a thread (64 accumulators and 26 more); 896 threads "
+     "(lane_per_stage has 15 in warps beside the first four) share the 65536 of an SM, 72 each; allowed: a smaller "
+     "tile.m, or ring.chunk.count of at most 9"},
+    {"drain: {policy: per_tile, flush: never}\n", ARCH_SM90A, ANY, GRS_ERR_PLAN,
+     "t.yaml:2:34: drain.flush: never with drain.policy per_tile, which waits for every store; allowed: owner_boundary "
+     "or per_tile"},
+    {"drain: {policy: lane_per_stage, flush: per_tile}\n", ARCH_SM90A, ANY, GRS_ERR_PLAN,
+     "t.yaml:2:40: drain.flush: per_tile with drain.policy lane_per_stage, whose threads wait for their own stores "
+     "alone; allowed: owner_boundary, never, or drain.policy per_tile"},
     {"ring: {depth: 4}\ndrain: {flush: never}\n", ARCH_SM90A, ANY, GRS_ERR_PLAN,
      "t.yaml:3:16: drain.flush: never asks for 4 stores in flight, and the sender of ring.place global has one tile in "
      "flight at a time; allowed: owner_boundary, per_tile, or ring.place shared"},
@@ -334,6 +355,47 @@ static void registers_are_dealt_within_the_pool(void **state) {
             assert_true(dealt[r] % 8 == 0 && dealt[r] >= 24 && dealt[r] <= 256);
         assert_true(plan->registers_consumer >= 128 + 26); /* accumulators of 256 columns and the rest */
     }
+}
+
+/* drain.policy: lane_per_stage: a thread for each place that a store leaves from, in whole warpgroups beside the others where
+ * setmaxnreg shares registers out, at every depth and count that memory allows. */
+static void lanes_get_warps_and_registers(void **state) {
+    (void)state;
+    static const enum arch archs[] = {ARCH_SM90A, ARCH_SM100A};
+    int deepest = 0;
+    for (int a = 0; a < 2; a++)
+        for (int shared = 0; shared <= 1; shared++)
+            for (int lanes = shared ? 1 : 2; lanes <= (shared ? 8 : 16); lanes++)
+                for (int counts = 0; counts <= 1; counts++) {
+                    char text[160], place[64];
+                    snprintf(place, sizeof place,
+                             shared ? "depth: %d, place: shared" : "chunk: {bytes: 1024, count: %d}", lanes);
+                    snprintf(text, sizeof text, "tile: {m: 128, n: 64}\nring: {%s}\ndrain: {policy: lane_per_stage}\n",
+                             place);
+                    struct config *config = parse(text);
+                    struct plan plan;
+                    grs_error err = {0};
+                    if (plan_solve(config, archs[a], &any, &plan, &err) != GRS_OK)
+                        fail_msg("%s%s", text, err.text);
+                    config_free(config);
+                    plan_add_hooks(&plan, counts, false, false);
+                    int beside = lanes - (shared ? 2 : 1), math = 128 * plan.consumer_warpgroups;
+                    beside = beside < 0 ? 0 : a == 0 ? (beside + 3) / 4 * 4 : beside;
+                    assert_int_equal(plan.ship_lanes, lanes);
+                    assert_int_equal(plan.threads, 128 + math + (a == 0 ? 0 : 32) + 32 * beside);
+                    assert_true(plan.threads <= 1024);
+                    assert_true(plan.registers_launch * plan.threads <= 65536);
+                    assert_true(plan.registers_producer >= 64 && plan.registers_producer % 8 == 0);
+                    if (a == 0) {
+                        assert_true((plan.threads - math) * plan.registers_producer + math * plan.registers_consumer <=
+                                    plan.registers_launch * plan.threads);
+                        assert_true(plan.registers_producer <= plan.registers_launch &&
+                                    plan.registers_launch <= plan.registers_consumer);
+                        assert_true(plan.registers_launch >= 32 + 26);
+                    }
+                    deepest = plan.threads > deepest ? plan.threads : deepest;
+                }
+    assert_int_equal(deepest, 896);
 }
 
 /* The copy engine: at most 256 elements a side, 128 bytes in the swizzle, whole groups of eight rows. */
@@ -539,6 +601,12 @@ static void choices_suit_what_is_given(void **state) {
     assert_true(plan.tile_buffers >= 2);
     plan = solve("ring: {place: shared}\ndrain: {policy: lane_per_stage}\n", &any);
     assert_true(plan.tile_buffers >= 2);
+    plan = solve("drain: {policy: lane_per_stage}\n", &any); /* registers leave no room for 256 columns */
+    assert_int_equal(plan.value[FIELD_RING_PLACE], PLACE_GLOBAL);
+    assert_int_equal(plan.ship_lanes, plan.value[FIELD_CHUNK_COUNT]);
+    assert_int_equal(plan.value[FIELD_TILE_N], 128);
+    plan = solve("ring: {chunk: {bytes: 1024, count: 12}}\ndrain: {policy: lane_per_stage}\n", &any);
+    assert_int_equal(plan.value[FIELD_TILE_N], 64);
     plan = solve("ring: {depth: 8}\ntile: {m: 64, n: 64}\n", &any);
     assert_int_equal(plan.outbox_depth, 8);
 }
@@ -633,6 +701,7 @@ int main(void) {
         cmocka_unit_test(maps_are_packed_and_fit),
         cmocka_unit_test(the_offered_stage_count_is_the_largest),
         cmocka_unit_test(registers_are_dealt_within_the_pool),
+        cmocka_unit_test(lanes_get_warps_and_registers),
         cmocka_unit_test(boxes_are_within_the_copy_engine),
         cmocka_unit_test(segments_share_the_rows),
         cmocka_unit_test(memory_of_a_rank),

@@ -29,6 +29,7 @@ static const struct shown {
     {"groups_drained_per_tile", 129, 7},
     {"cluster", 4096, 64},
     {"shared_ring_lanes", 2048, 0},
+    {"outbox_lanes", 4096, 0},
     {"blackwell", 4096, 0},
 };
 #define SHOWN ((int)(sizeof shown / sizeof *shown))
