@@ -1,37 +1,15 @@
-/* A mistake of one kind, for checking that a tool finds it in kernels that NVRTC compiled and the driver loaded: the tools'
- * silence about others says something only then.
+/* Launches one kernel of planted.cu, by name: a mistake that a tool must find in kernels which NVRTC compiled and the driver
+ * loaded (its silence about others says something only then), or one that is right and that some versions of it report.
  *
- *   planted memcheck|racecheck|synccheck|initcheck */
+ *   planted KERNEL [FILE]     from the root of the repository */
 #include "generator/config.h"
 #include "runtime/nvrtc.h"
 #include "tests/gpu/tap.h"
 
-static const char source[] =
-    "// Writes behind what was allocated.\n"
-    "extern \"C\" __global__ void memcheck(unsigned *memory) { memory[(1 << 20) + threadIdx.x] = 1; }\n"
-    "// A warp reads what another has written, without a barrier.\n"
-    "extern \"C\" __global__ void racecheck(unsigned *memory) {\n"
-    "    __shared__ unsigned shared[64];\n"
-    "    shared[threadIdx.x] = threadIdx.x;\n"
-    "    memory[threadIdx.x] = shared[63 - threadIdx.x];\n"
-    "}\n"
-    "// Two phases of a barrier in shared memory, and nobody has waited for the first.\n"
-    "extern \"C\" __global__ void synccheck(unsigned *memory) {\n"
-    "    __shared__ unsigned long long barrier;\n"
-    "    unsigned address = (unsigned)__cvta_generic_to_shared(&barrier);\n"
-    "    if (threadIdx.x == 0) {\n"
-    "        asm volatile(\"mbarrier.init.shared::cta.b64 [%0], 1;\" ::\"r\"(address) : \"memory\");\n"
-    "        for (int i = 0; i < 3; i++)\n"
-    "            asm volatile(\"mbarrier.arrive.shared::cta.b64 _, [%0];\" ::\"r\"(address) : \"memory\");\n"
-    "    }\n"
-    "    __syncthreads();\n"
-    "    memory[threadIdx.x] = 1;\n"
-    "}\n"
-    "// Reads what nobody has written.\n"
-    "extern \"C\" __global__ void initcheck(unsigned *memory) { memory[threadIdx.x] = memory[1024 + threadIdx.x] + 1; "
-    "}\n";
+enum { THREADS = 192, BYTES = 4 << 20 };
 
 int main(int count, char **argument) {
+    const char *path = count == 3 ? argument[2] : "tests/gpu/planted.cu";
     const struct emit_header none = {0};
     const struct nvrtc *nvrtc;
     struct nvrtc_location where;
@@ -39,16 +17,23 @@ int main(int count, char **argument) {
     CUmodule module;
     CUfunction function;
     CUdeviceptr memory;
-    must(count == 2, "one argument: the kernel");
+    static char source[1 << 16];
+    must(count == 2 || count == 3, "arguments: the kernel, and the file");
+    FILE *file = fopen(path, "r");
+    must(file != NULL && fread(source, 1, sizeof(source) - 1, file) > 0, path);
+    fclose(file);
     open_gpus();
     MUST(nvrtc_locate(NULL, &where, &err));
     MUST(nvrtc_open(&where, &nvrtc, &err));
     MUST(nvrtc_compile(nvrtc, ARCH_SM90A, "planted.cu", source, &none, argument[1], &result, &err));
-    CU(cuMemAlloc(&memory, (size_t)4 << 20));
+    CU(cuMemAlloc(&memory, BYTES));
+    CU(cuMemsetD8(memory, 0, BYTES / 2));
     CU(cuModuleLoadData(&module, result.cubin));
     CU(cuModuleGetFunction(&function, module, argument[1]));
     void *arguments[] = {&memory};
-    CU(cuLaunchKernel(function, 1, 1, 1, 64, 1, 1, 0, NULL, arguments, NULL));
+    CU(cuLaunchKernel(function, 1, 1, 1, THREADS, 1, 1, 0, NULL, arguments, NULL));
     CU(cuCtxSynchronize());
+    CU(cuMemFree(memory));
+    close_gpus();
     return 0;
 }
