@@ -1,5 +1,5 @@
-/* The sm_100a kernel on emulated ranks: rings of every size, odd shapes, every tile, shapes drawn at random, and
- * leaving. Policies are in test_emu_slice, planted faults in test_emu_faults. */
+/* The sm_100a kernel on emulated ranks: rings of every size, odd shapes, every tile. Policies are in test_emu_slice and
+ * test_emu_combinations, leaving in test_emu_leave, planted faults in test_emu_faults. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,10 +14,8 @@
 #include "tests/emu_fixture.h"
 #include "tools/grsrun_trial.h"
 
-#define SINGLE  "tile: {n: 64}\nstages: {load: 3, accum: 2}\nring: {chunk: {bytes: 2048, count: 2}}\n"
-#define WIDE    "tile: {n: 256}\nstages: {load: 2, accum: 1}\n"
-#define PAIR    "tile: {n: 64, cta_group: 2}\nstages: {load: 3, accum: 2}\nring: {chunk: {bytes: 2048, count: 2}}\n"
-#define CLUSTER "tile: {n: 64, cluster: 2}\nstages: {load: 3, accum: 4}\n"
+#define SINGLE "tile: {n: 64}\nstages: {load: 3, accum: 2}\nring: {chunk: {bytes: 2048, count: 2}}\n"
+#define PAIR   "tile: {n: 64, cta_group: 2}\nstages: {load: 3, accum: 2}\nring: {chunk: {bytes: 2048, count: 2}}\n"
 
 /* ---------------------------------------------------------------- kernels and runs */
 
@@ -104,74 +102,12 @@ static void every_tile(void **state) {
         }
 }
 
-/* Shapes, tiles and schedules drawn at random from one seed. */
-static void a_campaign(void **state) {
-    (void)state;
-    static const char *const kinds[] = {SINGLE, PAIR, CLUSTER, WIDE};
-    uint64_t x = 20260101;
-    for (int i = 0; i < 8; i++) {
-        x = values_mix(x + 1);
-        struct shape s = {.tp = 1 + (int)(x % 4), .ctas = 2 + 2 * (int)(x >> 8 & 1)};
-        s.m = 1 + (int64_t)(x >> 16 & 511);
-        s.n = 8 * (1 + (int64_t)(x >> 32 & 15));
-        s.k = 8 * (1 + (int64_t)(x >> 40 & 15));
-        passes(kinds[x >> 48 & 3], &s);
-    }
-}
-
-/* ---------------------------------------------------------------- leaving */
-
-/* A sender that stands still: every rank leaves, tensor memory is freed, and the record names who waited. */
-static void a_stalled_ring_is_left(void **state) {
-    (void)state;
-    static const char *const kinds[] = {SINGLE, PAIR};
-    static struct emu_report report;
-    for (int kind = 0; kind < 2; kind++) {
-        struct config *config = NULL;
-        struct plan plan;
-        struct plan_shape shape = {.m_min = 1, .m_max = 4096, .n = 136, .k = 72, .tp = 3};
-        struct buf text = {0};
-        struct trial_kernel kernel;
-        grs_error err = {0};
-        buf_printf(&text, "version: 1\n%s", kinds[kind]);
-        assert_int_equal(config_parse("test.yaml", text.data, text.length, &config, &err), GRS_OK);
-        assert_int_equal(plan_solve(config, ARCH_SM100A, &shape, &plan, &err), GRS_OK);
-        plan.stall_hook = true;
-        if (trial_kernel_build(&plan, NULL, emu_kernel_directory(), &kernel, &err) != GRS_OK)
-            fail_msg("%s", err.text);
-        for (int schedule = EMU_SCHEDULE_RANDOM; schedule <= EMU_SCHEDULE_ADVERSARIAL; schedule++) {
-            struct emu_group_options options = {.ranks = 3,
-                                                .ctas = 2,
-                                                .schedule = (enum emu_schedule)schedule,
-                                                .seed = 1,
-                                                .deadline_ns = 50000000,
-                                                .stall = UINT64_C(2) << 32 | 2};
-            struct trial_launch launch = {.kernel = &kernel, .m = 700, .seed = 1, .mode = VALUES_EXACT};
-            struct trial_result result;
-            if (trial_run(&options, &launch, 1, &result, &err) != GRS_OK)
-                fail_msg("%s", err.text);
-            free(result.verdict);
-            report = result.report;
-            /* the kernel's own deadline ends it, and nothing is wrong with how it leaves */
-            if (strstr(report.text, "while leaving") || strstr(report.text, "still run") ||
-                !strstr(report.text, "the kernel's record"))
-                fail_msg("%s, schedule %d: %s: %s", kinds[kind], schedule, emu_verdict_name(report.verdict),
-                         report.text);
-        }
-        trial_kernel_free(&kernel);
-        config_free(config);
-        buf_free(&text);
-    }
-}
-
 int main(void) {
     EMU_RETURN_IF_UNWATCHABLE();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rings_of_every_size),
         cmocka_unit_test(odd_shapes),
         cmocka_unit_test(every_tile),
-        cmocka_unit_test(a_campaign),
-        cmocka_unit_test(a_stalled_ring_is_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,7 @@ struct counted {
 };
 
 /* Two launches of a kernel with both hooks; the emulator must find nothing wrong. False: no compiler. */
-static bool run(const char *yaml, uint64_t pace_ps_per_kib, struct plan *plan, struct counted *out) {
+static bool run(const char *yaml, enum arch arch, uint64_t pace_ps_per_kib, struct plan *plan, struct counted *out) {
     struct buf text = {0};
     struct config *config = NULL;
     struct plan_shape shape = {.m_min = 1, .m_max = INT32_MAX, .n = N, .k = K, .tp = RANKS};
@@ -28,7 +28,7 @@ static bool run(const char *yaml, uint64_t pace_ps_per_kib, struct plan *plan, s
     struct trial_result result;
     buf_printf(&text, "version: 1\n%s", yaml);
     if (config_parse("test.yaml", text.data, text.length, &config, &err) ||
-        plan_solve(config, ARCH_SM90A, &shape, plan, &err)) {
+        plan_solve(config, arch, &shape, plan, &err)) {
         fail_msg("%s", err.text);
     }
     buf_free(&text);
@@ -71,15 +71,15 @@ static uint64_t sum_of(const struct counted *counted, enum grs_role role, enum g
     return sum;
 }
 
-/* Every role was there about as long as the loader (were all threads of the math warps counted, theirs would be a multiple), and
+/* Every role was there about as long as `model` (were all threads of the math warps counted, theirs would be a multiple), and
  * none waited for one thing longer than that. */
-static void check_plausible(const struct counted *counted, const enum grs_role *roles, int count) {
+static void check_plausible(const struct counted *counted, enum grs_role model, const enum grs_role *roles, int count) {
     for (int rank = 0; rank < RANKS; rank++) {
         for (int cta = 0; cta < CTAS; cta++) {
-            uint64_t loader = counted->cycles[rank][cta][GRS_ROLE_LOADER][GRS_WAIT_NONE];
+            uint64_t there = counted->cycles[rank][cta][model][GRS_WAIT_NONE];
             for (int i = 0; i < count; i++) {
                 const uint64_t *of_role = counted->cycles[rank][cta][roles[i]];
-                assert_in_range(of_role[GRS_WAIT_NONE], loader / 4, 4 * loader);
+                assert_in_range(of_role[GRS_WAIT_NONE], there / 4, 4 * there);
                 for (int wait = 1; wait < GRS_WAIT_COUNT; wait++) {
                     assert_in_range(of_role[wait], 0, of_role[GRS_WAIT_NONE]);
                 }
@@ -102,12 +102,12 @@ static void ring_in_global_memory(void **state) {
     static const char yaml[] = "tile: {m: 64, n: 64}\nstages: {load: 2}\norder: {interleave: 1}\n";
     static struct counted paced, slow, none;
     struct plan plan;
-    need_compiler(run(yaml, 100000, &plan, &paced));
-    run(yaml, 10000000, &plan, &slow);
-    run(yaml, 0, &plan, &none);
-    check_plausible(&paced, roles, 5);
-    check_plausible(&slow, roles, 5);
-    check_plausible(&none, roles, 5);
+    need_compiler(run(yaml, ARCH_SM90A, 100000, &plan, &paced));
+    run(yaml, ARCH_SM90A, 10000000, &plan, &slow);
+    run(yaml, ARCH_SM90A, 0, &plan, &none);
+    check_plausible(&paced, GRS_ROLE_LOADER, roles, 5);
+    check_plausible(&slow, GRS_ROLE_LOADER, roles, 5);
+    check_plausible(&none, GRS_ROLE_LOADER, roles, 5);
     /* What each role can wait for, and nothing else. */
     assert_true(sum_of(&paced, GRS_ROLE_MATH, GRS_WAIT_STAGE_FULL) > 0);
     assert_true(sum_of(&paced, GRS_ROLE_SENDER, GRS_WAIT_OUTBOX_FULL) > 0);
@@ -136,17 +136,41 @@ static void ring_in_shared_memory(void **state) {
     struct plan plan;
     need_compiler(run("tile: {m: 64, n: 64}\nstages: {load: 2}\nring: {depth: 2, place: shared}\n"
                       "drain: {policy: lane_per_stage}\norder: segment\n",
-                      100000, &plan, &counted));
-    check_plausible(&counted, roles, 5); /* two lanes: storer and sender */
+                      ARCH_SM90A, 100000, &plan, &counted));
+    check_plausible(&counted, GRS_ROLE_LOADER, roles, 5); /* two lanes: storer and sender */
     assert_int_equal(sum_of(&counted, GRS_ROLE_SENDER, GRS_WAIT_OUTBOX_FULL), 0);
     assert_true(sum_of(&counted, GRS_ROLE_SENDER, GRS_WAIT_LINK) > 0);
     assert_true(sum_of(&counted, GRS_ROLE_STORER, GRS_WAIT_LINK) > 0);
+}
+
+/* On Blackwell the issuer waits for stages, and the math warps for its products; loader and issuer are through early. The issuer of a pair is
+ * the even CTA's alone. */
+static void issuer_and_tensor_memory(void **state) {
+    (void)state;
+    static const enum grs_role roles[] = {GRS_ROLE_PREFETCHER, GRS_ROLE_STORER, GRS_ROLE_MATH};
+    static struct counted single, pair;
+    struct plan plan;
+    need_compiler(run("tile: {n: 64}\nstages: {load: 2, accum: 1}\n", ARCH_SM100A, 100000, &plan, &single));
+    check_plausible(&single, GRS_ROLE_MATH, roles, 3);
+    assert_true(sum_of(&single, GRS_ROLE_ISSUER, GRS_WAIT_STAGE_FULL) > 0);
+    assert_true(sum_of(&single, GRS_ROLE_ISSUER, GRS_WAIT_ACCUM_FREE) >
+                0); /* one accumulator: products wait for its readers */
+    assert_true(sum_of(&single, GRS_ROLE_MATH, GRS_WAIT_ACCUM_FULL) > 0);
+    assert_int_equal(sum_of(&single, GRS_ROLE_MATH, GRS_WAIT_STAGE_FULL), 0);
+    assert_int_equal(sum_of(&single, GRS_ROLE_ISSUER, GRS_WAIT_TILE_READY), 0);
+    run("tile: {n: 64, cta_group: 2}\nstages: {load: 2}\n", ARCH_SM100A, 100000, &plan, &pair);
+    check_plausible(&pair, GRS_ROLE_MATH, roles, 3);
+    for (int rank = 0; rank < RANKS; rank++) {
+        assert_true(pair.cycles[rank][0][GRS_ROLE_ISSUER][GRS_WAIT_STAGE_FULL] > 0);
+        assert_int_equal(pair.cycles[rank][1][GRS_ROLE_ISSUER][GRS_WAIT_NONE], 0);
+    }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ring_in_global_memory),
         cmocka_unit_test(ring_in_shared_memory),
+        cmocka_unit_test(issuer_and_tensor_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

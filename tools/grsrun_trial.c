@@ -237,8 +237,9 @@ static void check_surroundings(const struct matrix *matrix, const char *name, in
     }
 }
 
-static void compare_owner(struct host_ring *ring, int number, int owner, struct values_verdict *verdict,
-                          struct emu_report *report) {
+static void compare_owner(struct host_ring *ring, int number, int owner, struct trial_result *out) {
+    struct values_verdict *verdict = &out->verdict[number];
+    struct emu_report *report = &out->report;
     const struct plan *plan = &ring->launch->kernel->plan;
     const struct matrix *d = &ring->data->d[owner];
     int64_t n = plan->shape.n, kept = plan_segment_rows_of(plan, ring->launch->m, owner);
@@ -248,6 +249,7 @@ static void compare_owner(struct host_ring *ring, int number, int owner, struct 
         for (int64_t j = 0; j < n; j++) {
             uint16_t got = first_word(d)[row * d->layout.ld + j], want = ring->sum[j];
             double error = (double)values_from_bf16(got) - ring->exact[j];
+            out->digest = values_mix(out->digest + got + 1);
             verdict->error2 += error * error;
             verdict->got2 += (double)values_from_bf16(got) * (double)values_from_bf16(got);
             verdict->want2 += ring->exact[j] * ring->exact[j];
@@ -262,18 +264,18 @@ static void compare_owner(struct host_ring *ring, int number, int owner, struct 
 }
 
 static grs_status compare(const struct trial_launch *launch, const struct launch_data *data, int number,
-                          struct values_verdict *verdict, struct emu_report *report, grs_error *err) {
+                          struct trial_result *out, grs_error *err) {
     struct host_ring ring = {.launch = launch, .data = data};
     int tp = launch->kernel->plan.shape.tp;
     grs_status status = GRS_OK;
     if (!ring_make(&ring))
         status = error_set(err, GRS_ERR_MEMORY, "no memory for the reference");
     for (int owner = 0; owner < tp && status == GRS_OK; owner++)
-        compare_owner(&ring, number, owner, verdict, report);
+        compare_owner(&ring, number, owner, out);
     for (int rank = 0; rank < tp && status == GRS_OK; rank++) {
-        check_surroundings(&data->a[rank], "A", rank, number, report);
-        check_surroundings(&data->b[rank], "B", rank, number, report);
-        check_surroundings(&data->d[rank], "D", rank, number, report);
+        check_surroundings(&data->a[rank], "A", rank, number, &out->report);
+        check_surroundings(&data->b[rank], "B", rank, number, &out->report);
+        check_surroundings(&data->d[rank], "D", rank, number, &out->report);
     }
     ring_free(&ring);
     return status;
@@ -303,7 +305,7 @@ grs_status trial_run(const struct emu_group_options *options, const struct trial
     if (status == GRS_OK)
         emu_group_run(group, &out->report);
     for (int i = 0; i < count && status == GRS_OK && out->report.verdict == EMU_PASSED; i++)
-        status = compare(&launches[i], &data[i], i, &out->verdict[i], &out->report, err);
+        status = compare(&launches[i], &data[i], i, out, err);
     emu_group_close(group);
     for (int i = 0; data && i < count; i++)
         free_data(&data[i]);

@@ -32,6 +32,8 @@ struct trial_launch {
 struct trial_result {
     struct emu_report report;       /* of the emulator; the results' own verdicts are put here too */
     struct values_verdict *verdict; /* of each launch, where the emulator found nothing wrong; the caller frees */
+    uint64_t
+        digest; /* of all elements of every D: equal for equal launches, whatever kernel, grid and schedule made them */
 };
 
 /* Runs `count` launches. GRS_OK whatever the verdict is; an error means that nothing could be run. */
