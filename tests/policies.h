@@ -17,6 +17,11 @@ static const struct policy {
      SMALL "tile: {m: 64, n: 64, schedule: pingpong, cluster: 2}\nring: {place: shared, depth: 2}\n"},
     {"ring in shared memory, a warp a stage",
      SMALL "tile: {m: 64, n: 64}\nring: {place: shared, depth: 2}\ndrain: {policy: lane_per_stage}\n"},
+    {"ring in shared memory, five stages with a warp each",
+     SMALL "tile: {m: 64, n: 64}\nring: {place: shared, depth: 5}\ndrain: {policy: lane_per_stage}\n"},
+    {"outbox, a warp a chunk",
+     SMALL "tile: {m: 64, n: 64}\nring: {place: global, depth: 2, chunk: {bytes: 2048, count: "
+           "3}}\ndrain: {policy: lane_per_stage}\n"},
     {"ring in shared memory, a wait a tile, a bit for two tiles", SMALL
      "tile: {m: 64, n: 64}\nring: {place: shared, depth: 2}\ndrain: {policy: per_tile}\nsignal: {granularity: {group: "
      "2}}\n"},
