@@ -46,8 +46,9 @@ inline void sync_tensor() {
     tcgen05::fence_after_sync();
 }
 
-// Warp 0 allocates, a lane of it multiplies, every warp reads its quadrant.
-template <int32_t columns> inline void one_product(const grs_args &args, bool wait_for_it) {
+// Warp 0 allocates, a lane of it multiplies, every warp reads its quadrant. With `beside`, parameters 5 to 9 are another product's
+// (instruction, A, B), made into the columns behind before.
+template <int32_t columns> inline void one_product(const grs_args &args, bool wait_for_it, bool beside) {
     set_up(2);
     bring(args, static_cast<uint32_t>(args.wave));
     if (ptx::warp_index() == 0) {
@@ -58,6 +59,9 @@ template <int32_t columns> inline void one_product(const grs_args &args, bool wa
     uint32_t at = *address_word(), base = ptx::shared_address(data()) >> 4;
     if (ptx::warp_index() == 0) {
         if (tcgen05::elect()) {
+            if (beside)
+                tcgen05::multiply<1>(at + static_cast<uint32_t>(args.m), parameter64(6) + base, parameter64(8) + base,
+                                     parameter(5), false);
             for (int i = 0; i < 2; ++i) // the second adds to the first
                 tcgen05::multiply<1>(at, parameter64(0) + base, parameter64(2) + base, parameter(4), i > 0);
             tcgen05::commit<1>(barrier_at(1));
@@ -102,10 +106,13 @@ inline void allocates(const grs_args &args, uint32_t columns, bool give_up, bool
 } // namespace
 
 GRS_KERNEL(128) product(GRS_PARAMETER grs_args args) {
-    one_product<256>(args, true);
+    one_product<256>(args, true, false);
+}
+GRS_KERNEL(128) product_beside_another(GRS_PARAMETER grs_args args) {
+    one_product<256>(args, true, true);
 }
 GRS_KERNEL(128) product_read_early(GRS_PARAMETER grs_args args) {
-    one_product<256>(args, false);
+    one_product<256>(args, false, false);
 }
 
 GRS_KERNEL(32) allocate_any(GRS_PARAMETER grs_args args) {

@@ -99,6 +99,8 @@ std::vector<char> image_of(const product_case &p) {
     memcpy(&image[0], &a, 8);
     memcpy(&image[8], &b, 8);
     memcpy(&image[16], &instruction, 4);
+    memcpy(&image[20], &image[16], 4); // once more, for product_beside_another
+    memcpy(&image[24], &image[0], 16);
     return image;
 }
 
@@ -111,6 +113,35 @@ setting product_setting(const char *name, const product_case &p, size_t bytes) {
     return s;
 }
 
+std::string name_of(const product_case &p) {
+    char text[128];
+    snprintf(text, sizeof(text), "m %u, n %u, A %s-major, swizzle %u, B %s-major, swizzle %u", p.m, p.n,
+             p.a.by_row ? "K" : "M", p.a.swizzle, p.b.by_row ? "K" : "N", p.b.swizzle);
+    return text;
+}
+
+// The first element of D that is wrong, in words; "": none is.
+std::string wrong_element(const product_case &p, const outcome &o) {
+    numbers of;
+    for (uint32_t row = 0; row < p.m; ++row) {
+        uint32_t lane = p.m == 64 ? row / 16 * 32 + row % 16 : row;
+        for (uint32_t j = 0; j < p.n; ++j) {
+            int sum = 0;
+            for (uint32_t k = 0; k < depth; ++k)
+                sum += of.value(0, row, k) * of.value(1, j, k);
+            float want = static_cast<float>(2 * (p.negate_a ? -sum : sum)), got; // the product is added twice
+            memcpy(&got, &o.words[lane * p.n + j], sizeof(got));
+            if (got != want) {
+                char text[128];
+                snprintf(text, sizeof(text), "D[%u, %u] is %g, not %g", row, j, static_cast<double>(got),
+                         static_cast<double>(want));
+                return text;
+            }
+        }
+    }
+    return "";
+}
+
 void check_product(const product_case &p) {
     std::vector<char> image = image_of(p);
     outcome o;
@@ -119,21 +150,31 @@ void check_product(const product_case &p) {
         run_as(s, s.seed == 1 ? EMU_SCHEDULE_RANDOM : EMU_SCHEDULE_LAZY, image, o);
         if (o.report.verdict != EMU_PASSED)
             fail_msg("%s\n%s", emu_verdict_name(o.report.verdict), o.report.text);
-        numbers of;
-        for (uint32_t row = 0; row < p.m; ++row) {
-            uint32_t lane = p.m == 64 ? row / 16 * 32 + row % 16 : row;
-            for (uint32_t j = 0; j < p.n; ++j) {
-                int sum = 0;
-                for (uint32_t k = 0; k < depth; ++k)
-                    sum += of.value(0, row, k) * of.value(1, j, k);
-                float want = static_cast<float>(2 * (p.negate_a ? -sum : sum)), got; // the product is added twice
-                memcpy(&got, &o.words[lane * p.n + j], sizeof(got));
-                if (got != want)
-                    fail_msg("m %u, n %u, A %s-major, swizzle %u, B %s-major, swizzle %u: D[%u, %u] is %g, not %g", p.m,
-                             p.n, p.a.by_row ? "K" : "M", p.a.swizzle, p.b.by_row ? "K" : "N", p.b.swizzle, row, j,
-                             static_cast<double>(got), static_cast<double>(want));
-            }
-        }
+        std::string wrong = wrong_element(p, o);
+        if (!wrong.empty())
+            fail_msg("%s: %s", name_of(p).c_str(), wrong.c_str());
+    }
+}
+
+// The product with one bit of its parameters turned over (0-63: A's descriptor, 64-127: B's, 128-159: the instruction's): an error
+// or a wrong result? Another product's columns lie behind, so that too many columns are noticed as well.
+bool is_noticed(const product_case &p, uint32_t bit) {
+    std::vector<char> image = image_of(p);
+    outcome o;
+    setting s = product_setting("product_beside_another", p, image.size());
+    image[bit / 8] = static_cast<char>(image[bit / 8] ^ 1 << bit % 8);
+    run_as(s, EMU_SCHEDULE_EAGER, image, o);
+    return o.report.verdict != EMU_PASSED || !wrong_element(p, o).empty();
+}
+
+// Every bit of an operand's descriptor matters, but for the leading dimension of a swizzled K-major operand, which the ISA does not
+// read: there is one span along K.
+void check_bits_of_operand(const product_case &p, const layout &l, uint32_t first, const char *operand) {
+    for (uint32_t bit = 0; bit < 64; ++bit) {
+        bool unused = l.by_row && l.swizzle && bit >= 16 && bit < 30;
+        if (is_noticed(p, first + bit) == unused)
+            fail_msg("%s: bit %u of %s's descriptor turned over %s", name_of(p).c_str(), bit, operand,
+                     unused ? "is noticed" : "is not noticed");
     }
 }
 
@@ -156,6 +197,21 @@ void every_shape_and_type(void **) {
     check_product(product_case{128, 32, k_major, k_major, false, true, false});
     check_product(product_case{128, 32, k_major, k_major, true, false, false});
     check_product(product_case{128, 32, k_major, k_major, true, true, true});
+}
+
+void every_bit_of_a_descriptor(void **) {
+    static const uint32_t swizzles[] = {0, 32, 64, 128};
+    for (int i = 0; i < 8; ++i) {
+        product_case p{128,  128,  layout_of(i % 2, swizzles[i / 2]), layout_of(i % 2, swizzles[i / 2]), true,
+                       true, false};
+        assert_false(is_noticed(p, 24 * 8 + 32 * 8)); // a byte that nobody reads
+        check_bits_of_operand(p, p.a, 0, "A");
+        check_bits_of_operand(p, p.b, 64, "B");
+        for (uint32_t bit = 0; bit < 32; ++bit)
+            if (!is_noticed(p, 128 + bit))
+                fail_msg("%s: bit %u of the instruction's descriptor turned over is not noticed", name_of(p).c_str(),
+                         bit);
+    }
 }
 
 void products_are_waited_for(void **) {
@@ -260,6 +316,7 @@ int main() {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_operand_layout),
         cmocka_unit_test(every_shape_and_type),
+        cmocka_unit_test(every_bit_of_a_descriptor),
         cmocka_unit_test(products_are_waited_for),
         cmocka_unit_test(shapes_that_do_not_exist),
         cmocka_unit_test(allocations_are_powers_of_two),
