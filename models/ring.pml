@@ -8,7 +8,7 @@
  * What must hold: a store finds its slot read (empty), a read finds the tag of its own launch, owner and tile, no bit is set
  * twice, and nobody waits for ever (an invalid end state).
  *
- * Parameters: R ranks, C CTAs a rank, K stores in flight and buffers, E launches, TILES(e, o) tiles of owner o in launch e
+ * Parameters: R ranks, C CTAs a rank, K stores in flight and buffers (up to 4), E launches, TILES(e, o) tiles of owner o in launch e
  * (owner 0 has most), TILES_MAX, GROUP tiles a bit, SHARED 1: ring.place shared, INTERLEAVE lag in waves of C tiles or 0,
  * LATE 1: stores land at any time and in any order, 0: as they are issued, which is the worst for who still reads; POLICY
  * and FAULT as below. */
@@ -17,7 +17,8 @@
 #define IDLE     2 /* `ring`: a bit is set when there is nothing to issue, or before                  */
 #define OWNER    3 /* a simple loop that drains with K in flight and at the boundary of an owner      */
 #define NEVER    4 /* the simple loop with `flush: never`                                             */
-#define LANES    5 /* `lane_per_stage`: each store is drained by its own thread                       */
+#define LANES    5 /* `lane_per_stage`: each store is drained by its own thread. With an outbox a tile
+                    * has landed when the last of its chunks has: SHARED 0 and LATE 1 cover that      */
 
 #define NO_CREDIT    1 /* stores do not wait for downstream to have left the launch before            */
 #define CREDIT_EQUAL 2 /* the credit is awaited with ==, on entering: also by who sends nothing       */
@@ -260,6 +261,12 @@ proctype send(byte r; byte c) {
     DRAIN(0)
 #if K > 1
     DRAIN(1)
+#endif
+#if K > 2
+    DRAIN(2)
+#endif
+#if K > 3
+    DRAIN(3)
 #endif
     :: d_step { /* the CTA's exit barrier, then its departure */
            RUNS && ENTERED && !last && worked[CTA(r, c)] && drained == COUNT && LANDED ->

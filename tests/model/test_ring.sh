@@ -79,6 +79,13 @@ done
 explore holds "protocol" R=3 C=2 T=2 POLICY=OWNER
 explore holds "one store at a time" R=3 C=1 K=1 T=2 LATE=1
 explore holds "one store at a time" R=3 C=1 K=1 T=2 SHARED=1 LATE=1
+for shared in 0 1; do
+    explore holds "three and four stages" R=2 C=1 K=3 T=3 SHARED=$shared LATE=1 POLICY=LANES
+    explore holds "three and four stages" R=2 C=1 K=4 T=3 SHARED=$shared LATE=1 POLICY=LANES
+    explore holds "three and four stages" R=3 C=1 K=3 T=2 SHARED=$shared LATE=1 POLICY=LANES
+    explore holds "three and four stages" R=2 C=2 K=3 T=3 SHARED=$shared LATE=1 POLICY=LANES
+    explore holds "three and four stages" R=4 C=1 K=3 T=1 SHARED=$shared LATE=1 POLICY=LANES
+done
 
 last_has_none='((o) == R - 1 -> 0 : T)'
 first_only='((o) == 0 -> T : 0)'
@@ -131,6 +138,7 @@ explore violates "a mask cleared during the launch" R=2 C=2 T=1 FAULT=CLEAR_STAR
 explore hangs "a mask cleared during the launch" R=2 C=1 T=1 FAULT=CLEAR_START
 explore violates "a bit before its store has landed" R=2 C=1 T=1 FAULT=BIT_EARLY
 explore violates "a bit before its store has landed" R=3 C=1 T=2 SHARED=1 FAULT=BIT_EARLY
+explore violates "a bit before its store has landed" R=2 C=1 T=2 SHARED=1 POLICY=LANES FAULT=BIT_EARLY
 # Not faults: >= on entering; and == where the kernel waits, right before a thread's first store: downstream cannot have left
 # a launch that still waits for that store.
 for tiles in T "$last_has_none" "$first_only" "$changing"; do
