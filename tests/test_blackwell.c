@@ -8,46 +8,27 @@
 
 #include <cmocka.h>
 
-#include "generator/emit.h"
 #include "generator/machine.h"
-#include "runtime/nvrtc.h"
+#include "tests/compile_fixture.h"
 #include "tests/emit_cases.h"
 #include "tests/ptx_text.h"
 
-static const struct nvrtc *compiler;
-
-static int find_compiler(void **state) {
-    (void)state;
-    struct nvrtc_location where;
-    grs_error err = {0};
-    if (nvrtc_locate(NULL, &where, &err) == GRS_OK)
-        nvrtc_open(&where, &compiler, &err);
-    return 0;
-}
-
 /* The PTX of a case of emit_cases.h without comments, for an arch of its family; the caller frees it. */
 static char *ptx_for(const char *name, enum arch arch) {
-    struct buf entry = {0};
     struct nvrtc_result result;
-    grs_error err = {0};
-    if (!compiler || nvrtc_version(compiler) < nvrtc_arch_version(arch)) {
-        print_message("SKIP: no NVRTC that knows %s\n", config_arch_name(arch));
-        skip();
-    }
     int i = 0;
+    need_compiler(arch);
     while (i < EMIT_CASES && strcmp(emit_cases[i].name, name))
         i++;
     assert_true(i < EMIT_CASES);
     struct plan plan = emit_case_plan(&emit_cases[i]);
     plan.arch = arch;
-    assert_int_equal(emit_entry(&plan, &entry, &err), GRS_OK);
-    if (nvrtc_compile(compiler, plan.arch, "entry.cu", entry.data, emit_headers, plan.name, &result, &err) != GRS_OK)
-        fail_msg("%s: %s", name, err.text);
+    compile_plan(name, &plan, &result);
+    check_report(name, &plan, &result);
     char *ptx = strdup(result.ptx);
     assert_non_null(ptx);
     ptx_strip_comments(ptx);
     nvrtc_result_free(&result);
-    buf_free(&entry);
     return ptx;
 }
 
@@ -144,6 +125,7 @@ static void archs_of_the_family(void **state) {
                     !config_arch_knows(rows[i].arch, FIELD_SCHEDULE));
         const char *const target[] = {rows[i].target, "tcgen05.mma.cta_group::2.kind::f16", NULL};
         char *ptx = ptx_for("blackwell_pair", rows[i].arch);
+        expect(ptx, always, never);
         expect(ptx, target, absent);
         free(ptx);
     }

@@ -15,40 +15,20 @@
 
 #include "generator/classes.h"
 #include "generator/emit.h"
-#include "runtime/nvrtc.h"
+#include "tests/compile_fixture.h"
 #include "tests/emit_cases.h"
 #include "tests/ptx_text.h"
-
-static const struct nvrtc *compiler;
-static char why_not[sizeof((grs_error *)0)->text];
-
-static int find_compiler(void **state) {
-    (void)state;
-    struct nvrtc_location where;
-    grs_error err = {0};
-    if (nvrtc_locate(NULL, &where, &err) != GRS_OK || nvrtc_open(&where, &compiler, &err) != GRS_OK)
-        snprintf(why_not, sizeof why_not, "%s", err.text);
-    return 0;
-}
-
-static void need_compiler(enum arch arch) {
-    if (!compiler) {
-        print_message("SKIP: no NVRTC: %.*s\n", (int)strcspn(why_not, "\n"), why_not);
-        skip();
-    }
-    if (nvrtc_version(compiler) < nvrtc_arch_version(arch)) {
-        print_message("SKIP: this NVRTC is older than %s\n", config_arch_name(arch));
-        skip();
-    }
-}
 
 /* Kernels whose text was compiled by an earlier test of this run. */
 static char compiled[64][65];
 static int compiled_count;
 
-static bool seen_before(const struct plan *plan, const struct buf *entry) {
+static bool seen_before(const struct plan *plan) {
     char hex[65];
-    emit_digest(plan, entry, hex);
+    struct buf entry = {0};
+    assert_int_equal(emit_entry(plan, &entry, NULL), GRS_OK);
+    emit_digest(plan, &entry, hex);
+    buf_free(&entry);
     for (int i = 0; i < compiled_count; i++)
         if (!strcmp(compiled[i], hex))
             return true;
@@ -98,27 +78,16 @@ static void check_marks(const char *name, const struct plan *plan, const char *p
 }
 
 static void check_kernel(const char *name, const struct plan *plan) {
-    struct buf entry = {0};
     struct nvrtc_result result;
-    grs_error err = {0};
-    assert_int_equal(emit_entry(plan, &entry, &err), GRS_OK);
-    if (seen_before(plan, &entry)) {
-        buf_free(&entry);
+    if (seen_before(plan))
         return;
-    }
-    if (nvrtc_compile(compiler, plan->arch, "entry.cu", entry.data, emit_headers, plan->name, &result, &err) != GRS_OK)
-        fail_msg("%s: %s", name, err.text);
+    compile_plan(name, plan, &result);
     check_marks(name, plan, result.ptx);
     ptx_strip_comments(result.ptx);
     const struct ptxas_report *report = &result.report;
     print_message("%-28s %-8s %3d registers, %d barriers, %6zu bytes of cubin, %.2f s\n", name,
                   config_arch_name(plan->arch), report->registers, report->barriers, result.cubin_size, result.seconds);
-    if (!report->found || report->spill_store_bytes || report->spill_load_bytes || report->stack_bytes ||
-        strstr(result.log, "warning") || strstr(result.log, "setmaxnreg ignored"))
-        fail_msg("%s:\n%s", name, result.log);
-    assert_int_equal(report->static_shared_bytes, 0); /* all shared memory is in the planner's map */
-    assert_true(report->registers <= plan->registers_launch);
-    assert_true(report->registers * plan->threads <= 65536);
+    check_report(name, plan, &result);
     if (!plan->tensor_columns) { /* what setmaxnreg moves between warps is what each was launched with */
         char dealt[64];
         assert_int_equal(report->registers, plan->registers_launch);
@@ -135,7 +104,6 @@ static void check_kernel(const char *name, const struct plan *plan) {
     assert_int_equal(ptx_count(result.ptx, head), 1);
     assert_int_equal(ptx_count(result.ptx, bounds), 1);
     nvrtc_result_free(&result);
-    buf_free(&entry);
 }
 
 static void compile_cases(enum arch arch) {
