@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "generator/emit.h"
 #include "tests/emu_fixture.h"
 #include "tests/index_pattern.h"
 #include "tests/policies.h"
@@ -82,11 +83,12 @@ static bool find_moved(const struct moved *m, int owner, char *text, size_t size
 }
 
 /* Launches one after another, so that buffers, chunks and bits go round between them. */
-static void run(struct moved *m, int tp, enum emu_schedule schedule, uint64_t seed, struct emu_report *report) {
+static void run(struct moved *m, int64_t M, int tp, enum emu_schedule schedule, uint64_t seed,
+                struct emu_report *report) {
     const struct emu_group_options options = {
         .ranks = tp, .ctas = 2, .schedule = schedule, .seed = seed, .max_steps = UINT64_C(1) << 30};
     grs_error err;
-    m->pattern = (struct index_pattern){.M = tp * 66 - 5, .N = N, .tp = tp};
+    m->pattern = (struct index_pattern){.M = M, .N = N, .tp = tp};
     if (emu_group_open(&options, &m->group, &err))
         fail_msg("%s", err.text);
     for (int digit = 0; digit < INDEX_DIGITS; digit++)
@@ -94,7 +96,7 @@ static void run(struct moved *m, int tp, enum emu_schedule schedule, uint64_t se
     emu_group_run(m->group, report);
 }
 
-static void make(const char *yaml, enum arch arch, int tp, struct trial_kernel *out) {
+static void make(const char *yaml, enum arch arch, int tp, const struct emu_header *changed, struct trial_kernel *out) {
     const struct plan_shape shape = {.m_min = 1, .m_max = 4096, .n = N, .k = K, .tp = tp};
     struct config *config = NULL;
     struct plan plan;
@@ -103,7 +105,7 @@ static void make(const char *yaml, enum arch arch, int tp, struct trial_kernel *
     buf_printf(&text, "version: 1\n%s", yaml);
     if (config_parse("test.yaml", text.data, text.length, &config, &err) ||
         plan_solve(config, arch, &shape, &plan, &err) ||
-        trial_kernel_build(&plan, NULL, emu_kernel_directory(), out, &err))
+        trial_kernel_build(&plan, changed, emu_kernel_directory(), out, &err))
         fail_msg("%s%s", yaml, err.text);
     config_free(config);
     buf_free(&text);
@@ -123,12 +125,12 @@ static void stays_in_place(const char *yaml, enum arch arch, int number) {
         if (!is_full() && r != number % RINGS)
             continue;
         struct moved m = {0};
-        make(yaml, arch, rings[r], &m.kernel);
+        make(yaml, arch, rings[r], NULL, &m.kernel);
         for (int s = 0; s < 4; s++) {
             char text[160];
             if (!is_full() && s != number / RINGS % 2) /* adversarial or lazy */
                 continue;
-            run(&m, rings[r], schedules[s], (uint64_t)number + 1, &report);
+            run(&m, rings[r] * 66 - 5, rings[r], schedules[s], (uint64_t)number + 1, &report);
             if (report.verdict != EMU_PASSED)
                 fail_msg("%s%s, tp %d, schedule %d: %s: %s", yaml, config_arch_name(arch), rings[r], (int)schedules[s],
                          emu_verdict_name(report.verdict), report.text);
@@ -213,8 +215,8 @@ static void a_shift_is_named(void **state) {
     static struct emu_report report;
     struct moved m = {0};
     char text[160];
-    make(policies[0].text, ARCH_SM90A, 2, &m.kernel);
-    run(&m, 2, EMU_SCHEDULE_RANDOM, 1, &report);
+    make(policies[0].text, ARCH_SM90A, 2, NULL, &m.kernel);
+    run(&m, 100, 2, EMU_SCHEDULE_RANDOM, 1, &report);
     assert_int_equal(report.verdict, EMU_PASSED);
     assert_false(find_moved(&m, 1, text, sizeof text));
     int64_t unit = 13 * (N + PAD) + 40;
@@ -229,12 +231,45 @@ static void a_shift_is_named(void **state) {
     trial_kernel_free(&m.kernel);
 }
 
+/* The same planted in the kernel: two chunks of 16 rows change places on their way. Nothing else in the emulator can object. */
+static void a_misplaced_chunk_is_named(void **state) {
+    (void)state;
+    static struct emu_report report;
+    static const char right[] = "bulk_store(slot + offset(in_panel, piece)",
+                      wrong[] = "bulk_store(slot + offset(in_panel, piece ^ 1)";
+    const char *ring = NULL;
+    for (int i = 0; emit_headers[i].name; i++)
+        if (!strcmp(emit_headers[i].name, "grs/ring.cuh"))
+            ring = emit_headers[i].text;
+    assert_non_null(ring);
+    const char *at = strstr(ring, right);
+    assert_non_null(at);
+    struct buf text = {0};
+    buf_append(&text, ring, (size_t)(at - ring));
+    buf_printf(&text, "%s%s", wrong, at + strlen(right));
+    const struct emu_header changed[] = {{"grs/ring.cuh", text.data}, {NULL, NULL}};
+    static const char *const drains[] = {"", "drain: {policy: lane_per_stage}\n"};
+    for (int i = 0; i < 2; i++) {
+        struct moved m = {0};
+        char yaml[160], found[160];
+        snprintf(yaml, sizeof yaml, "tile: {m: 64, n: 64}\nring: {chunk: {bytes: 2048, count: 2}}\n%s", drains[i]);
+        make(yaml, ARCH_SM90A, 2, changed, &m.kernel);
+        run(&m, 128, 2, EMU_SCHEDULE_RANDOM, 1, &report); /* segments of 64 rows: all chunks are whole */
+        assert_int_equal(report.verdict, EMU_PASSED);
+        assert_true(find_moved(&m, 0, found, sizeof found));
+        assert_string_equal(found, "owner 0: D[0, 0] holds what was made for [16, 0]");
+        emu_group_close(m.group);
+        trial_kernel_free(&m.kernel);
+    }
+    buf_free(&text);
+}
+
 int main(void) {
     EMU_RETURN_IF_UNWATCHABLE();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_policy),         cmocka_unit_test(lanes_of_every_depth),
         cmocka_unit_test(lanes_of_every_count), cmocka_unit_test(lanes_beside_other_policies),
-        cmocka_unit_test(a_shift_is_named),
+        cmocka_unit_test(a_shift_is_named),     cmocka_unit_test(a_misplaced_chunk_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
