@@ -6,6 +6,8 @@
 #define WIDE_M 128
 #define WIDE_N 256
 
+#define LEAST_STAGES 2
+
 static void take(const struct config *config, struct plan *plan, enum field field, int64_t value, const char *reason) {
     if (!config_arch_knows(plan->arch, field)) { /* plan_solve has refused a value that would be lost */
         plan->value[field] = value;
@@ -36,23 +38,32 @@ int64_t plan_narrow_m(const struct config *config, enum arch arch, int64_t n, in
     return tp > 1 && ring > wave ? ring / WIDE_M * WIDE_M : wave;
 }
 
-/* As many stages as shared memory holds beside tile buffer, chunks and barriers (for which 1 KiB is ample). */
-static int64_t stages_that_fit(const struct plan *plan) {
+/* Stages that shared memory holds beside tile buffers, chunks and barriers (for which 1 KiB is ample). */
+static int64_t stages_beside(const struct plan *plan, int64_t columns) {
     const int64_t *v = plan->value;
-    int64_t stage = (v[FIELD_TILE_M] + v[FIELD_TILE_N] / v[FIELD_CTA_GROUP]) * v[FIELD_TILE_K] * 2;
+    int64_t stage = (v[FIELD_TILE_M] + columns / v[FIELD_CTA_GROUP]) * v[FIELD_TILE_K] * 2;
     int64_t buffers = v[FIELD_RING_PLACE] == PLACE_SHARED ? v[FIELD_RING_DEPTH] : 1;
-    int64_t rest = v[FIELD_TILE_M] * v[FIELD_TILE_N] * 2 * buffers + v[FIELD_CHUNK_BYTES] * v[FIELD_CHUNK_COUNT] + 1024;
-    int64_t fits = (plan->shared_limit - rest) / stage;
-    if (fits > 8)
-        fits = 8;
-    return fits < 2 ? 2 : fits;
+    int64_t rest = v[FIELD_TILE_M] * columns * 2 * buffers + v[FIELD_CHUNK_BYTES] * v[FIELD_CHUNK_COUNT] + 1024;
+    return rest > plan->shared_limit ? 0 : (plan->shared_limit - rest) / stage;
 }
 
-/* What registers allow where lane_per_stage takes more warps. */
-static int64_t columns_beside_lanes(struct plan *plan, int64_t wanted) {
+static int64_t stages_that_fit(const struct plan *plan) {
+    int64_t fits = stages_beside(plan, plan->value[FIELD_TILE_N]);
+    return fits > 8 ? 8 : fits < LEAST_STAGES ? LEAST_STAGES : fits;
+}
+
+/* What a deep ring in shared memory, and the registers of warps that send, leave of the columns that a tile would have. */
+static void take_columns(const struct config *config, struct plan *plan, int64_t wanted, const char *reason) {
     plan_assign_warps(plan);
-    int most = plan_most_columns(plan);
-    return most >= wanted ? wanted : most >= 128 ? 128 : 64;
+    bool lanes = plan->ship_lanes > 1 && config_arch_family(plan->arch) == ARCH_SM90A;
+    for (; wanted > 64; wanted /= 2)
+        if (plan->tile_buffers > 1 && stages_beside(plan, wanted) < LEAST_STAGES)
+            reason = "ring.depth tile buffers and two stages leave no room for wider ones";
+        else if (lanes && plan_most_columns(plan) < wanted)
+            reason = "warps that send take registers of wider ones";
+        else
+            break;
+    take(config, plan, FIELD_TILE_N, wanted, reason);
 }
 
 static int64_t accumulators_that_fit(const struct plan *plan) {
@@ -105,17 +116,12 @@ void plan_defaults(const struct config *config, struct plan *plan) {
         take(config, plan, FIELD_ORDER, ORDER_INTERLEAVE, "sending spreads over the whole run");
     take(config, plan, FIELD_LAG, 2, "a wave's burst has crossed the link before its partials come due");
     take(config, plan, FIELD_M_MODE, M_DYNAMIC, "M is an argument of the launch");
-    int64_t columns = narrow || pingpong ? 128 : WIDE_N;
-    if (plan->value[FIELD_DRAIN_POLICY] == DRAIN_LANE_PER_STAGE && config_arch_family(plan->arch) == ARCH_SM90A &&
-        columns_beside_lanes(plan, columns) < columns)
-        take(config, plan, FIELD_TILE_N, columns_beside_lanes(plan, columns),
-             "warps that send take registers of wider ones");
-    else if (narrow)
-        take(config, plan, FIELD_TILE_N, 128, "tiles of 256 columns make too few waves at this M");
+    if (narrow)
+        take_columns(config, plan, 128, "tiles of 256 columns make too few waves at this M");
     else if (pingpong)
-        take(config, plan, FIELD_TILE_N, 128, "each warpgroup keeps a whole tile in its registers");
+        take_columns(config, plan, 128, "each warpgroup keeps a whole tile in its registers");
     else
-        take(config, plan, FIELD_TILE_N, WIDE_N, "the most products for each byte from L2");
+        take_columns(config, plan, WIDE_N, "the most products for each byte from L2");
     take(config, plan, FIELD_STAGES_ACCUM, accumulators_that_fit(plan), "as many as tensor memory holds, up to four");
     take(config, plan, FIELD_STAGES_LOAD, stages_that_fit(plan), "as many as shared memory holds");
 }

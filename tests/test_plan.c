@@ -601,6 +601,16 @@ static void choices_suit_what_is_given(void **state) {
     assert_true(plan.tile_buffers >= 2);
     plan = solve("ring: {place: shared}\ndrain: {policy: lane_per_stage}\n", &any);
     assert_true(plan.tile_buffers >= 2);
+    for (int depth = 1; depth <= 8; depth++) /* tiles that leave room for the ring */
+        for (int lanes = 0; lanes <= 1; lanes++) {
+            static const int64_t columns[] = {256, 256, 128, 128, 128, 64, 64, 64};
+            char text[96];
+            snprintf(text, sizeof text, "ring: {place: shared, depth: %d}\ndrain: {policy: %s}\n", depth,
+                     lanes ? "lane_per_stage" : "ring");
+            plan = solve(text, &any);
+            assert_int_equal(plan.value[FIELD_TILE_N], columns[depth - 1]);
+            assert_true(plan.value[FIELD_STAGES_LOAD] >= 2);
+        }
     plan = solve("drain: {policy: lane_per_stage}\n", &any); /* registers leave no room for 256 columns */
     assert_int_equal(plan.value[FIELD_RING_PLACE], PLACE_GLOBAL);
     assert_int_equal(plan.ship_lanes, plan.value[FIELD_CHUNK_COUNT]);
