@@ -16,6 +16,7 @@ static double microseconds(void) {
 int main(int argc, char **argv) {
     static const char *const from[] = {"nowhere", "memory", "disk", "the compiler"};
     grs_kernel_info info = GRS_INIT(grs_kernel_info);
+    double expected, limit;
     size_t bytes;
     if (argc != 5)
         return 2;
@@ -25,7 +26,8 @@ int main(int argc, char **argv) {
     const grs_kernel *kernel = grs_jit_get(M, N, K, atoi(argv[4]));
     double first = microseconds() - start;
     if (kernel == NULL || grs_kernel_get_info(kernel, &info, NULL) != GRS_OK ||
-        grs_kernel_memory(kernel, M, 132, &bytes, NULL) != GRS_OK) {
+        grs_kernel_memory(kernel, M, 132, &bytes, NULL) != GRS_OK ||
+        grs_kernel_times(kernel, M, &expected, &limit, NULL) != GRS_OK) {
         fprintf(stderr, "%s\n", grs_last_error()->text);
         return 1;
     }
@@ -40,6 +42,7 @@ int main(int argc, char **argv) {
            "memory\n",
            info.tile_m, info.tile_n, info.tile_k, info.stages, info.ring_depth, info.threads, info.registers,
            info.spill_bytes, info.shared_bytes);
+    printf("expected %.0f us a launch, limit %.0f us\n", expected, limit);
     printf("a rank reserves %.1f MB for this M on 132 SMs\n", (double)bytes * 1e-6);
     printf("the first call took %.1f ms, from %s; each later one %.0f ns\n", first * 1e-3, from[info.source],
            again * 1e3);

@@ -88,9 +88,11 @@ struct plan_boxes {
 };
 void plan_boxes(const struct plan *plan, struct plan_boxes *out);
 
-/* What the planner expects of one rank, from the figures of generator/machine.c scaled by sms, and link_gbps. */
+/* What the planner expects of one rank: the limit from the figures of generator/machine.c scaled by sms, and link_gbps; the time
+ * from those of generator/plan_time.c. */
 struct plan_estimate {
-    double flops, gemm_us, link_us, limit_us; /* limit = max(gemm, link) */
+    double flops, gemm_us, link_us, limit_us; /* limit = max(gemm, link)                                      */
+    double expected_us;                       /* of one launch after another; 0: plan_time_unknown             */
 };
 void plan_estimate(const struct plan *plan, int64_t M, struct plan_estimate *out);
 

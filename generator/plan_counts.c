@@ -1,7 +1,6 @@
-/* What follows from a plan for one M: tiles, bits, memory, bytes over the link, time. */
+/* What follows from a plan for one M: tiles, bits, memory, bytes over the link. */
 #include <string.h>
 
-#include "generator/machine.h"
 #include "generator/plan.h"
 
 #define PANEL_COLUMNS 64 /* BF16 columns in 128 bytes: the width of the widest swizzle */
@@ -84,15 +83,6 @@ int64_t plan_link_bytes(const struct plan *plan, int64_t M) {
     for (int owner = 0; owner < plan->segments; owner += plan->shape.tp)
         kept += plan_segment_rows_of(plan, M, owner);
     return (M - kept) * plan->shape.n * 2;
-}
-
-void plan_estimate(const struct plan *plan, int64_t M, struct plan_estimate *out) {
-    const struct machine *machine = machine_of(plan->arch);
-    int64_t sms = plan->value[FIELD_SMS] ? plan->value[FIELD_SMS] : machine->sms;
-    out->flops = 2.0 * (double)M * (double)plan->shape.n * (double)plan->shape.k;
-    out->gemm_us = out->flops / (machine->tflops * 1e6 * (double)sms / machine->sms);
-    out->link_us = (double)plan_link_bytes(plan, M) / ((double)plan->value[FIELD_LINK_GBPS] * 1e3);
-    out->limit_us = out->gemm_us > out->link_us ? out->gemm_us : out->link_us;
 }
 
 void plan_boxes(const struct plan *plan, struct plan_boxes *out) {

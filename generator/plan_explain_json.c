@@ -80,10 +80,12 @@ static json_t *limit_json(const struct plan *plan, int64_t M) {
     const struct machine *machine = machine_of(plan->arch);
     struct plan_estimate estimate;
     plan_estimate(plan, M, &estimate);
-    return json_pack("{s:f, s:f, s:f, s:f, s:I, s:I, s:f, s:s}", "limit_us", estimate.limit_us, "gemm_us",
-                     estimate.gemm_us, "link_us", estimate.link_us, "flops", estimate.flops, "link_bytes",
-                     INT(plan_link_bytes(plan, M)), "link_gbps", INT(plan->value[FIELD_LINK_GBPS]), "tflops",
-                     machine->tflops * explain_grid(plan) / machine->sms, "rates", machine->measured);
+    json_t *expected = estimate.expected_us > 0 ? json_real(estimate.expected_us) : json_null();
+    return json_pack("{s:o, s:f, s:f, s:f, s:f, s:I, s:I, s:f, s:s}", "expected_us", expected, "limit_us",
+                     estimate.limit_us, "gemm_us", estimate.gemm_us, "link_us", estimate.link_us, "flops",
+                     estimate.flops, "link_bytes", INT(plan_link_bytes(plan, M)), "link_gbps",
+                     INT(plan->value[FIELD_LINK_GBPS]), "tflops", machine->tflops * explain_grid(plan) / machine->sms,
+                     "rates", machine->measured);
 }
 
 static json_t *wait_graph_json(const struct plan *plan, int64_t M, int grid) {

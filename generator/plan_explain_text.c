@@ -4,6 +4,7 @@
 
 #include "generator/machine.h"
 #include "generator/plan_explain.h"
+#include "generator/plan_time.h"
 #include "generator/waitgraph.h"
 
 #define MAP_WIDTH     70
@@ -217,7 +218,7 @@ static void order_of_tiles(const struct plan *plan, int64_t M, int grid, struct 
     }
 }
 
-/* ---------------------------------------------------------------- memory, link, limit */
+/* ---------------------------------------------------------------- memory, link, times */
 
 static void link_and_memory(const struct plan *plan, int64_t M, int grid, struct buf *out) {
     struct plan_memory memory;
@@ -263,11 +264,20 @@ static void link_and_memory(const struct plan *plan, int64_t M, int grid, struct
     }
 }
 
-static void limit(const struct plan *plan, int64_t M, struct buf *out) {
+static void times(const struct plan *plan, int64_t M, struct buf *out) {
     const struct machine *machine = machine_of(plan->arch);
     struct plan_estimate estimate;
     plan_estimate(plan, M, &estimate);
-    buf_puts(out, "\nExpected limit: ");
+    buf_puts(out, "\nExpected: ");
+    if (estimate.expected_us > 0) {
+        buf_fixed(out, estimate.expected_us, 1);
+        buf_puts(out, " us, ");
+        buf_fixed(out, estimate.expected_us / estimate.limit_us, 2);
+        buf_puts(out, " times the limit: tiles played through with what was measured of an H200 (docs/times.md)\n");
+    } else {
+        buf_printf(out, "unknown: %s\n", plan_time_unknown(plan) ? plan_time_unknown(plan) : "out of memory");
+    }
+    buf_puts(out, "Limit: ");
     buf_fixed(out, estimate.limit_us, 1);
     buf_printf(out, " us, set by the %s\n  GEMM ", estimate.gemm_us >= estimate.link_us ? "GEMM" : "link");
     buf_fixed(out, estimate.gemm_us, 1);
@@ -301,5 +311,5 @@ void plan_explain(const struct plan *plan, int64_t M, int grid, struct buf *out)
     order_of_tiles(plan, M, grid, out);
     wait_graph(plan, M, grid, out);
     link_and_memory(plan, M, grid, out);
-    limit(plan, M, out);
+    times(plan, M, out);
 }

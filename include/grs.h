@@ -141,7 +141,8 @@ typedef struct grs_kernel_info {
     int tile_m, tile_n, tile_k, stages, ring_depth;
     int threads, registers, spill_bytes, shared_bytes;
     int max_sms;                  /* largest grid a rank that the plan was proved for                   */
-    double expected_us, limit_us; /* planner's estimate and max(GEMM, link) for m_max; 0: no estimate  */
+    double expected_us, limit_us; /* grs_kernel_times for times_m                                       */
+    int64_t times_m;              /* m_max; in the last class, which is open, 16384 or m_min if larger  */
 } grs_kernel_info;
 
 GRS_API
@@ -151,6 +152,13 @@ grs_status grs_kernel_get_info(const grs_kernel *kernel, grs_kernel_info *info, 
  * max_M beyond the kernel's class counts as its largest. `sms` 0: the context's, else those of GPU 0. */
 GRS_API
 grs_status grs_kernel_memory(const grs_kernel *kernel, int64_t max_M, int sms, size_t *bytes, grs_error *err);
+
+/* What the planner expects of a launch with this M, in microseconds: of one launch after another on ranks that have a GPU
+ * each, with the config's `sms` and `link_gbps`, else those of the arch's usual GPU. `limit_us` is the longer of the product
+ * alone and of what a rank sends; `expected_us` is 0 on an arch of which nothing was measured. Either may be NULL. How far off
+ * they were: docs/times.md. M within the kernel's class. */
+GRS_API
+grs_status grs_kernel_times(const grs_kernel *kernel, int64_t M, double *expected_us, double *limit_us, grs_error *err);
 
 typedef enum grs_image { GRS_IMAGE_SOURCE = 1, GRS_IMAGE_PTX, GRS_IMAGE_CUBIN, GRS_IMAGE_LOG } grs_image;
 /* Owned by the kernel, lives as long as it does. Texts are NUL-terminated beyond `length`. */

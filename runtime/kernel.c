@@ -100,14 +100,24 @@ void kernel_free(struct grs_kernel *kernel) {
 
 /* ---------------------------------------------------------------- public calls ---------------------------------- */
 
+/* M for which the information tells times: of an open class the largest M says nothing. */
+#define USUAL_LARGEST_M 16384
+
+static int64_t times_m(const struct plan *plan) {
+    const struct plan_shape *shape = &plan->shape;
+    if (shape->m_max < plan_max_m(plan)) {
+        return shape->m_max;
+    }
+    return shape->m_min > USUAL_LARGEST_M ? shape->m_min : USUAL_LARGEST_M;
+}
+
 grs_status grs_kernel_get_info(const grs_kernel *kernel, grs_kernel_info *info, grs_error *err) {
     if (kernel == NULL || info == NULL) {
         return error_set(err, GRS_ERR_ARGUMENT, "grs_kernel_get_info: %s is NULL", kernel == NULL ? "kernel" : "info");
     }
     const struct plan *plan = &kernel->plan;
     struct plan_estimate estimate;
-    plan_estimate(plan, plan->shape.m_max, &estimate);
-    bool open_class = plan->shape.m_max == plan_max_m(plan); /* the last class: its largest M says nothing */
+    plan_estimate(plan, times_m(plan), &estimate);
     grs_kernel_info full = {
         .size = sizeof(full),
         .name = kernel->plan.name,
@@ -129,9 +139,32 @@ grs_status grs_kernel_get_info(const grs_kernel *kernel, grs_kernel_info *info, 
         .spill_bytes = kernel->meta.spill_bytes,
         .shared_bytes = (int)plan->shared_bytes,
         .max_sms = plan->max_grid,
-        .limit_us = open_class ? 0 : estimate.limit_us,
+        .expected_us = estimate.expected_us,
+        .limit_us = estimate.limit_us,
+        .times_m = times_m(plan),
     };
     return options_return(info, &full, sizeof(full), "grs_kernel_info", err);
+}
+
+grs_status grs_kernel_times(const grs_kernel *kernel, int64_t M, double *expected_us, double *limit_us,
+                            grs_error *err) {
+    if (kernel == NULL) {
+        return error_set(err, GRS_ERR_ARGUMENT, "grs_kernel_times: kernel is NULL");
+    }
+    const struct plan *plan = &kernel->plan;
+    struct plan_estimate estimate;
+    if (M < plan->shape.m_min || M > plan->shape.m_max) {
+        return error_set(err, GRS_ERR_ARGUMENT, "M is %" PRId64 "; %s serves %" PRId64 " to %" PRId64, M, plan->name,
+                         plan->shape.m_min, plan->shape.m_max);
+    }
+    plan_estimate(plan, M, &estimate);
+    if (expected_us != NULL) {
+        *expected_us = estimate.expected_us;
+    }
+    if (limit_us != NULL) {
+        *limit_us = estimate.limit_us;
+    }
+    return GRS_OK;
 }
 
 /* SMs of device 0, for estimates where nobody says how many. */

@@ -340,6 +340,19 @@ static void test_info_and_images(void **state) {
     assert_int_equal(info.threads, kernel->plan.threads);
     assert_int_equal(info.shared_bytes, kernel->plan.shared_bytes);
 
+    /* Times: those of the information are those of its M, and of a larger M they are longer. */
+    double expected, limit, other_expected, other_limit;
+    assert_int_equal(grs_kernel_times(kernel, info.times_m, &expected, &limit, &err), GRS_OK);
+    assert_true(info.times_m >= info.m_min && info.times_m <= info.m_max);
+    assert_true(expected > limit && limit > 0);
+    assert_true(info.expected_us == expected && info.limit_us == limit);
+    assert_int_equal(grs_kernel_times(kernel, info.times_m / 2, &other_expected, &other_limit, &err), GRS_OK);
+    assert_true(other_expected < expected && other_limit < limit);
+    assert_int_equal(grs_kernel_times(kernel, info.m_min, NULL, NULL, &err), GRS_OK);
+    assert_int_equal(grs_kernel_times(kernel, info.m_max + 1, &expected, &limit, &err), GRS_ERR_ARGUMENT);
+    assert_non_null(strstr(err.text, " serves "));
+    assert_int_equal(grs_kernel_times(NULL, 1, &expected, &limit, &err), GRS_ERR_ARGUMENT);
+
     /* Every M of the class gives the same pointer, another tp another kernel. */
     assert_int_equal(grs_ctx_get(ctx, 63, 256, 128, 2, &other, &err), GRS_OK);
     assert_ptr_equal(other, kernel);

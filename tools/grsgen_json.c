@@ -30,7 +30,7 @@ json_t *json_of_plan(const struct work_item *item) {
     plan_estimate(plan, item->m, &estimate);
     plan_memory_of(plan, item->m, plan->max_grid, &memory);
     return json_pack("{s:s, s:s?, s:s, s:I, s:I, s:I, s:I, s:i, s:I, s:i, s:i, s:i, s:i, s:I, s:I, s:o, s:I, s:I, s:f, "
-                     "s:f, s:f, s:o}",
+                     "s:f, s:f, s:o, s:o}",
                      "kernel", plan->name, "name", item->name, "arch", config_arch_name(plan->arch), "m_min",
                      (json_int_t)plan->shape.m_min, "m_max", (json_int_t)plan->shape.m_max, "n",
                      (json_int_t)plan->shape.n, "k", (json_int_t)plan->shape.k, "tp", plan->shape.tp, "m",
@@ -39,7 +39,8 @@ json_t *json_of_plan(const struct work_item *item) {
                      "shared_bytes", (json_int_t)plan->shared_bytes, "shared_limit", (json_int_t)plan->shared_limit,
                      "shared_map", regions, "rank_memory_bytes", (json_int_t)memory.total, "link_bytes",
                      (json_int_t)plan_link_bytes(plan, item->m), "gemm_us", estimate.gemm_us, "link_us",
-                     estimate.link_us, "limit_us", estimate.limit_us, "values", values);
+                     estimate.link_us, "limit_us", estimate.limit_us, "expected_us",
+                     estimate.expected_us > 0 ? json_real(estimate.expected_us) : json_null(), "values", values);
 }
 
 int json_print(json_t *object) {
