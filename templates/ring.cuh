@@ -170,8 +170,7 @@ template <class C> class Sender {
             ptx::bulk_commit();
             LinkModel<C>::send(watch, bytes(extent, in_panel, piece));
             next(full_);
-            int32_t ahead =
-                piece - behind + C::chunk_count; // goes where the piece before this one was, or a lane's own
+            int32_t ahead = piece - behind + C::chunk_count; // where the piece before was, or, in a lane, this one
             if (piece >= behind && ahead < pieces) {
                 ptx::bulk_wait_read<behind>();
                 fetch(outbox, extent, in_panel, ahead);
