@@ -3,13 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "common/error.h"
+#include "common/parallel.h"
 #include "runtime/context.h"
 #include "runtime/kernel.h"
-
-#define MAX_JOBS 256
 
 struct item {
     enum arch arch;
@@ -26,7 +24,6 @@ struct work {
     struct timespec start;
 
     pthread_mutex_t lock; /* of all below */
-    size_t next;
     bool cancelled;
     struct grs_progress state;
     grs_status status; /* of the first failure in the order of the config */
@@ -82,7 +79,7 @@ static grs_status list_items(struct work *work, grs_error *err) {
     return status != GRS_OK || any ? status : list_arch(work, work->ctx->arch, err);
 }
 
-/* ---------------------------------------------------------------- workers --------------------------------------- */
+/* ---------------------------------------------------------------- the work -------------------------------------- */
 
 static double seconds_since(const struct timespec *start) {
     struct timespec now;
@@ -119,38 +116,18 @@ static void finish(struct work *work, size_t index, grs_status status, const str
     }
 }
 
-static void *run(void *arg) {
+static bool one_item(void *arg, size_t index) {
     struct work *work = arg;
+    struct grs_kernel *kernel = NULL;
+    grs_error err = {0};
+    grs_status status =
+        jit_build(work->ctx, work->config, work->items[index].arch, &work->items[index].shape, &kernel, &err);
     pthread_mutex_lock(&work->lock);
-    while (work->next < work->count && !work->cancelled) {
-        size_t index = work->next++;
-        struct grs_kernel *kernel = NULL;
-        grs_error err = {0};
-        pthread_mutex_unlock(&work->lock);
-        grs_status status =
-            jit_build(work->ctx, work->config, work->items[index].arch, &work->items[index].shape, &kernel, &err);
-        pthread_mutex_lock(&work->lock);
-        finish(work, index, status, kernel, &err);
-        kernel_free(kernel);
-    }
+    finish(work, index, status, kernel, &err);
+    bool go_on = !work->cancelled;
     pthread_mutex_unlock(&work->lock);
-    return NULL;
-}
-
-/* The calling thread works too, so that all is done even where no thread can be made. */
-static void run_all(struct work *work, int jobs) {
-    pthread_t threads[MAX_JOBS];
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    size_t wanted = jobs > 0 ? (size_t)jobs : (cores > 0 ? (size_t)cores : 1), started = 0;
-    wanted = wanted < work->count ? wanted : work->count;
-    wanted = wanted < MAX_JOBS ? wanted : MAX_JOBS;
-    while (started + 1 < wanted && pthread_create(&threads[started], NULL, run, work) == 0) {
-        started++;
-    }
-    run(work);
-    for (size_t i = 0; i < started; i++) {
-        pthread_join(threads[i], NULL);
-    }
+    kernel_free(kernel);
+    return go_on;
 }
 
 static grs_status precompile(struct work *work, const char *config_path, int jobs, grs_error *err) {
@@ -163,7 +140,7 @@ static grs_status precompile(struct work *work, const char *config_path, int job
         return error_set(err, GRS_ERR_IO, "there is no cache to fill: %s", why);
     }
     work->state.total = (int)work->count;
-    run_all(work, jobs);
+    parallel_for(work->count, jobs, one_item, work);
     if (work->status != GRS_OK) {
         if (err != NULL) {
             *err = work->error;
