@@ -7,6 +7,7 @@
 #include "generator/machine.h"
 #include "generator/waitgraph.h"
 #include "runtime/group.h"
+#include "runtime/nvtx.h"
 #include "runtime/peers.h"
 
 static grs_status wrong_process(const struct group *group, grs_error *err) {
@@ -132,10 +133,8 @@ static grs_status prepare(struct group *group, const grs_kernel *kernel, int64_t
     return GRS_OK;
 }
 
-grs_status grs_comm_prepare(grs_comm *comm, const grs_kernel *kernel, int64_t max_M, grs_error *err) {
-    if (comm == NULL || (kernel == NULL && comm->group->peers == NULL)) {
-        return error_set(err, GRS_ERR_ARGUMENT, "grs_comm_prepare: %s is NULL", comm == NULL ? "comm" : "kernel");
-    }
+/* `kernel` may be NULL where the ranks are in several processes. */
+static grs_status prepare_checked(grs_comm *comm, const grs_kernel *kernel, int64_t max_M, grs_error *err) {
     struct group *group = comm->group;
     grs_status status = wrong_process(group, err);
     if (status == GRS_OK && group->peers != NULL) {
@@ -154,6 +153,22 @@ grs_status grs_comm_prepare(grs_comm *comm, const grs_kernel *kernel, int64_t ma
     pthread_mutex_lock(&group->lock);
     status = prepare(group, kernel, max_M, err);
     pthread_mutex_unlock(&group->lock);
+    return status;
+}
+
+grs_status grs_comm_prepare(grs_comm *comm, const grs_kernel *kernel, int64_t max_M, grs_error *err) {
+    if (comm == NULL || (kernel == NULL && comm->group->peers == NULL)) {
+        return error_set(err, GRS_ERR_ARGUMENT, "grs_comm_prepare: %s is NULL", comm == NULL ? "comm" : "kernel");
+    }
+    bool shown = nvtx_active();
+    if (shown) {
+        nvtx_push("prepare %s, M up to %" PRId64 ", rank %d", kernel == NULL ? "(no kernel)" : kernel->plan.name, max_M,
+                  comm->rank);
+    }
+    grs_status status = prepare_checked(comm, kernel, max_M, err);
+    if (shown) {
+        nvtx_pop();
+    }
     return status;
 }
 

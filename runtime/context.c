@@ -9,6 +9,7 @@
 #include "generator/machine.h"
 #include "runtime/driver.h"
 #include "runtime/kernel.h"
+#include "runtime/nvtx.h"
 #include "runtime/options.h"
 
 /* ---------------------------------------------------------------- forks ----------------------------------------- */
@@ -153,6 +154,7 @@ static grs_status open_context(const grs_ctx_options *given, grs_ctx **out, grs_
     }
     pthread_mutex_init(&ctx->compiler_lock, NULL);
     init_log(&ctx->log, &options);
+    nvtx_open(&ctx->log);
     ctx->memory_only = options.memory_only != 0;
     ctx->hooks.stall = stall != NULL && stall[0] != '\0';
     if ((status = options_number("GRS_PACE_GBPS", 0, 1e5, &pace, err)) != GRS_OK) {

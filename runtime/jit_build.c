@@ -9,6 +9,7 @@
 #include "runtime/context.h"
 #include "runtime/jit.h"
 #include "runtime/kernel.h"
+#include "runtime/nvtx.h"
 
 #define TEXT_OF(x) #x
 #define TEXT(x)    TEXT_OF(x)
@@ -70,7 +71,14 @@ static grs_status compile(void *arg, struct cache_entry *entry, grs_error *err) 
         return status;
     }
     snprintf(file, sizeof(file), "%s.cu", plan->name);
+    bool shown = nvtx_active();
+    if (shown) {
+        nvtx_push("compile %s for %s", plan->name, config_arch_name(plan->arch));
+    }
     status = nvrtc_compile(nvrtc, plan->arch, file, build->entry_text->data, emit_headers, plan->name, &result, err);
+    if (shown) {
+        nvtx_pop();
+    }
     if (status != GRS_OK) {
         return status;
     }
@@ -181,7 +189,14 @@ grs_status jit_build_hooked(grs_ctx *ctx, const struct config *config, enum arch
         char key[HASH_HEX_LENGTH + 1];
         cache_key_digest(&parts.key, key);
         struct build build = {ctx, &parts.plan, &parts.entry_text, key, context_compiler(ctx)};
+        bool shown = nvtx_active();
+        if (shown) {
+            nvtx_push("get %s", parts.plan.name);
+        }
         status = cache_get(ctx->cache, &parts.key, compile, &build, &entry, &source, err);
+        if (shown) {
+            nvtx_pop();
+        }
     }
     if (status == GRS_OK) {
         status = kernel_create(ctx, &parts.plan, entry, source, out, err);

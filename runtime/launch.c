@@ -4,6 +4,7 @@
 
 #include "common/error.h"
 #include "runtime/group.h"
+#include "runtime/nvtx.h"
 
 /* ---------------------------------------------------------------- operands -------------------------------------- */
 
@@ -203,15 +204,9 @@ static const struct group_kernel *check_launch(const struct grs_comm *comm, cons
     return group_check(comm, err) == GRS_OK ? prepared : NULL;
 }
 
-grs_status grs_launch(grs_comm *comm, const grs_kernel *kernel, const grs_operands *operands, void *stream,
-                      grs_error *err) {
-    grs_error own;
+static grs_status launch_one(grs_comm *comm, const grs_kernel *kernel, const grs_operands *operands, void *stream,
+                             grs_error *err) {
     grs_args args;
-    err = err == NULL ? &own : err;
-    if (comm == NULL || kernel == NULL || operands == NULL) {
-        return error_set(err, GRS_ERR_ARGUMENT, "grs_launch: %s is NULL",
-                         comm == NULL ? "comm" : (kernel == NULL ? "kernel" : "operands"));
-    }
     const struct group *group = comm->group;
     const struct group_kernel *prepared = check_launch(comm, kernel, err);
     if (prepared == NULL) {
@@ -225,6 +220,26 @@ grs_status grs_launch(grs_comm *comm, const grs_kernel *kernel, const grs_operan
     fill_header(group, prepared, operands->M, grid, 1, &args);
     status = fill_rank(comm, prepared, operands, &args.rank[0], err);
     return status == GRS_OK ? submit(group, comm->device, prepared, &args, stream, err) : status;
+}
+
+__attribute__((noinline)) static grs_status
+launch_one_shown(grs_comm *comm, const grs_kernel *kernel, const grs_operands *operands, void *stream, grs_error *err) {
+    nvtx_push("launch %s, M %" PRId64 ", rank %d", kernel->plan.name, operands->M, comm->rank);
+    grs_status status = launch_one(comm, kernel, operands, stream, err);
+    nvtx_pop();
+    return status;
+}
+
+grs_status grs_launch(grs_comm *comm, const grs_kernel *kernel, const grs_operands *operands, void *stream,
+                      grs_error *err) {
+    grs_error own;
+    err = err == NULL ? &own : err;
+    if (comm == NULL || kernel == NULL || operands == NULL) {
+        return error_set(err, GRS_ERR_ARGUMENT, "grs_launch: %s is NULL",
+                         comm == NULL ? "comm" : (kernel == NULL ? "kernel" : "operands"));
+    }
+    return nvtx_active() ? launch_one_shown(comm, kernel, operands, stream, err)
+                         : launch_one(comm, kernel, operands, stream, err);
 }
 
 static grs_status check_local(grs_comm *const *comms, const grs_kernel *kernel, const grs_operands *operands,
@@ -283,11 +298,9 @@ static grs_status launch_device(struct group *group, struct group_device *device
     return status;
 }
 
-grs_status grs_launch_local(grs_comm *const *comms, const grs_kernel *kernel, const grs_operands *operands,
-                            void *const *streams, grs_error *err) {
-    grs_error own;
+static grs_status launch_all(grs_comm *const *comms, const grs_kernel *kernel, const grs_operands *operands,
+                             void *const *streams, grs_error *err) {
     const struct group_kernel *prepared = NULL;
-    err = err == NULL ? &own : err;
     grs_status status = check_local(comms, kernel, operands, &prepared, err);
     if (status != GRS_OK) {
         return status;
@@ -303,4 +316,24 @@ grs_status grs_launch_local(grs_comm *const *comms, const grs_kernel *kernel, co
         }
     }
     return GRS_OK;
+}
+
+__attribute__((noinline)) static grs_status launch_all_shown(grs_comm *const *comms, const grs_kernel *kernel,
+                                                             const grs_operands *operands, void *const *streams,
+                                                             grs_error *err) {
+    if (kernel == NULL || operands == NULL) {
+        return launch_all(comms, kernel, operands, streams, err);
+    }
+    nvtx_push("launch %s, M %" PRId64, kernel->plan.name, operands[0].M);
+    grs_status status = launch_all(comms, kernel, operands, streams, err);
+    nvtx_pop();
+    return status;
+}
+
+grs_status grs_launch_local(grs_comm *const *comms, const grs_kernel *kernel, const grs_operands *operands,
+                            void *const *streams, grs_error *err) {
+    grs_error own;
+    err = err == NULL ? &own : err;
+    return nvtx_active() ? launch_all_shown(comms, kernel, operands, streams, err)
+                         : launch_all(comms, kernel, operands, streams, err);
 }

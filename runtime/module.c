@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/error.h"
+#include "runtime/nvtx.h"
 
 /* CTAs of the kernel that the device can hold at once. */
 static grs_status resident_ctas(const struct driver *drv, const grs_kernel *kernel, const struct module *module,
@@ -60,7 +61,7 @@ static grs_status choose_grid(const struct driver *drv, const grs_kernel *kernel
     return GRS_OK;
 }
 
-grs_status module_load(const struct driver *drv, const grs_kernel *kernel, int sm_count, int ranks, int sms,
+static grs_status load(const struct driver *drv, const grs_kernel *kernel, int sm_count, int ranks, int sms,
                        const char *gpu, struct module *out, grs_error *err) {
     const struct plan *plan = &kernel->plan;
     grs_status status = GRS_OK;
@@ -86,6 +87,19 @@ grs_status module_load(const struct driver *drv, const grs_kernel *kernel, int s
 done:
     if (status != GRS_OK) {
         module_unload(drv, out);
+    }
+    return status;
+}
+
+grs_status module_load(const struct driver *drv, const grs_kernel *kernel, int sm_count, int ranks, int sms,
+                       const char *gpu, struct module *out, grs_error *err) {
+    bool shown = nvtx_active();
+    if (shown) {
+        nvtx_push("load %s on %s", kernel->plan.name, gpu);
+    }
+    grs_status status = load(drv, kernel, sm_count, ranks, sms, gpu, out, err);
+    if (shown) {
+        nvtx_pop();
     }
     return status;
 }

@@ -16,7 +16,7 @@
 static struct plan solve(const char *yaml, enum arch arch, int64_t n, int64_t k, int tp) {
     struct plan_shape shape = {1, INT32_MAX, n, k, tp};
     struct config *config = NULL;
-    struct plan plan;
+    struct plan plan = {0};
     grs_error err = {0};
     char text[1024];
     snprintf(text, sizeof text, "version: 1\n%s", yaml);
