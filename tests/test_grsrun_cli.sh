@@ -228,28 +228,28 @@ PY
 ablate() {
     HOSTGPU_DEVICES=2 GRS_CUBLASLT=$BUILD/tests/shim/libbaselines.so GRS_NCCL=$BUILD/tests/shim/libbaselines.so \
         exits 0 gpu --shape 16,40,24,16 --tp 2 --ablate --iters 2 --save "$TMP/ablation.json" --svg "$TMP/ablation.svg" &&
-        [[ $(grep -c ' equal$' "$TMP/out") -eq 22 ]] && says out '^# 40,24,16 tp 2, 1 a GPU, 132 SMs each; tile 128x128x64, 5 stages' &&
+        [[ $(grep -c ' equal$' "$TMP/out") -eq 24 ]] && says out '^# 40,24,16 tp 2, 1 a GPU, 132 SMs each; tile 128x128x64, 5 stages' &&
         says out '^ older: segment flags, .* 25\.0 +0\.0 +12\.5 +0\.0  equal$' && python3 - "$TMP/ablation.json" "$TMP/ablation.svg" <<'PY'
 import json, sys, xml.dom.minidom
 object = json.load(open(sys.argv[1]))
 assert object["kind"] == "ablation"
-names = ("older flags ring drain lanes all less_flags less_ring less_drain order default cublas cublas_nccl "
+names = ("older flags ring drain lanes all less_flags less_ring less_drain all_lanes order default cublas cublas_nccl "
          "cublas_nccl_registered").split()
 assert [row["variant"] for row in object["rows"]] == 2 * names
 for row in object["rows"]:
     assert row["us"] > 0 and row["limit_us"] > 0 and row["speedup_over_older"] > 0, row
     assert (row["bitwise_equal"] is None) == row["baseline"] and (row["waits"] is None) == row["baseline"], row
     assert row["best_baseline"] == (row["variant"] == "cublas_nccl_registered"), row
-assert len({row["config"] for row in object["rows"]}) >= 11
+assert len({row["config"] for row in object["rows"]}) >= 12
 document = xml.dom.minidom.parse(sys.argv[2])
-assert len(document.getElementsByTagName("rect")) == 1 + 28
+assert len(document.getElementsByTagName("rect")) == 1 + 30
 PY
 }
 ablate_alone() { # without any library to compare with; the limit is not known
     exits 0 gpu --shape 16,24,16 --tp 2 --ablate --iters 1 --json && python3 - "$TMP/out" <<'PY'
 import json, sys
 rows = json.load(open(sys.argv[1]))["rows"]
-assert len(rows) == 11 and all(row["ratio"] is None and row["us"] > 0 for row in rows)
+assert len(rows) == 12 and all(row["ratio"] is None and row["us"] > 0 for row in rows)
 PY
 }
 ablate_refused() { # a tile that leaves no room for two in shared memory
@@ -266,7 +266,7 @@ precompile() { # no GPU; and the run that follows compiles nothing
     local arguments=(--shape 16,40,24,16 --tp 2 --ablate --pace 100) count
     export GRS_CACHE_DIR=$TMP/cache3
     exits 0 env GRS_LIBCUDA=/nonexistent/libcuda.so "$grsrun" "${arguments[@]}" --precompile && silent err &&
-        count=$(grep -c ' compiled$' "$TMP/out") && [[ $count -ge 20 && $count -le 22 && $count -eq $(wc -l <"$TMP/out") ]] &&
+        count=$(grep -c ' compiled$' "$TMP/out") && [[ $count -ge 22 && $count -le 24 && $count -eq $(wc -l <"$TMP/out") ]] &&
         SHIM_NVRTC_COUNT=$TMP/compiles exits 0 gpu "${arguments[@]}" --iters 1 &&
         { [[ ! -e $TMP/compiles ]] || ! grep -q c "$TMP/compiles"; } &&
         exits 0 env GRS_LIBCUDA=/nonexistent/libcuda.so "$grsrun" "${arguments[@]}" --precompile && ! grep -q ' compiled$' "$TMP/out"

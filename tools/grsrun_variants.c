@@ -18,6 +18,7 @@ const struct variant_info variants_info[VARIANT_COUNT] = {
     [VARIANT_LESS_FLAGS] = {"less_flags", "all three, less the flag a tile"},
     [VARIANT_LESS_RING] = {"less_ring", "all three, less the ring in global memory"},
     [VARIANT_LESS_DRAIN] = {"less_drain", "all three, less that drain"},
+    [VARIANT_ALL_LANES] = {"all_lanes", "all three, with a sending warp a chunk"},
     [VARIANT_ORDER] = {"order", "all three, and segments interleaved"},
     [VARIANT_DEFAULT] = {"default", "our default, on its own tile"},
 };
@@ -31,7 +32,7 @@ static const struct recipe {
     [VARIANT_RING] = {true, false, true, DRAIN_OLDER},        [VARIANT_DRAIN] = {true, true, true, DRAIN_OURS},
     [VARIANT_LANES] = {true, true, true, DRAIN_LANES},        [VARIANT_ALL] = {false, false, true, DRAIN_OURS},
     [VARIANT_LESS_FLAGS] = {true, false, true, DRAIN_OURS},   [VARIANT_LESS_RING] = {false, true, true, DRAIN_OURS},
-    [VARIANT_LESS_DRAIN] = {false, false, true, DRAIN_OLDER},
+    [VARIANT_LESS_DRAIN] = {false, false, true, DRAIN_OLDER}, [VARIANT_ALL_LANES] = {false, false, true, DRAIN_LANES},
 };
 
 static void set(struct config *config, enum field field, int64_t value) {
@@ -58,6 +59,7 @@ void variants_config(const struct variants_base *base, enum variant variant, str
     }
     if (recipe->drain != DRAIN_OURS) {
         set(out, FIELD_DRAIN_POLICY, recipe->drain == DRAIN_OLDER ? DRAIN_PER_TILE : DRAIN_LANE_PER_STAGE);
+        out->is_set[FIELD_DRAIN_FLUSH] = false; /* belongs to the drain that it replaces */
     }
     if (recipe->segment_order) {
         set(out, FIELD_ORDER, ORDER_SEGMENT);

@@ -17,6 +17,7 @@ enum variant {
     VARIANT_LESS_FLAGS, /* all but the flags …                                       */
     VARIANT_LESS_RING,  /* … but the ring                                            */
     VARIANT_LESS_DRAIN, /* … but the drain                                           */
+    VARIANT_ALL_LANES,  /* all three, with a drain that has a warp a chunk           */
     VARIANT_ORDER,      /* all three, and segments interleaved: our default's policies */
     VARIANT_DEFAULT,    /* our default, on its own tile                              */
     VARIANT_COUNT

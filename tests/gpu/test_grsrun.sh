@@ -64,7 +64,7 @@ ablates() {
     "$grsrun" --ablate --shape 1024,4096,2048 --tp 2 --iters 3 --json >"$TMP/ablation" && python3 - "$TMP/ablation" <<'PY'
 import json, sys
 rows = [row for row in json.load(open(sys.argv[1]))["rows"] if not row["baseline"]]
-assert len(rows) == 11 and all(row["bitwise_equal"] and row["us"] > 0 and not row["refused"] for row in rows), rows
+assert len(rows) == 12 and all(row["bitwise_equal"] and row["us"] > 0 and not row["refused"] for row in rows), rows
 for row in rows:
     for name, waits in row["waits"]["roles"].items():
         assert 0 < waits["run"] <= 1 and all(share <= 1.01 for share in waits.values()), (row["variant"], name, waits)
