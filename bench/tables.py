@@ -13,6 +13,8 @@ own: waits.math.stage_full), or one of those below that follow from them; withou
 their usual ones. `where` keeps the rows whose values are these. `pivot=m value=us` makes a column of `value` for each value of m
 beside `columns`. `caption=no` leaves out the line below the table that says where the figures come from. With `pending=SET` a
 file that is not there yet is no mistake: the table is then a line that says how to make it. A null is shown as a dash.
+With `as=sentences` a file of kind "ablation" gives a sentence a variant instead: how it compares with the variant that differs
+from it in one policy, and which wait explains it. `where` must leave rows that differ in nothing but variant and M.
 
 --check changes nothing and exits 1 where a file would change.
 """
@@ -59,6 +61,19 @@ TITLES = {
     "waits.math.stage_full": "math waits for A, B", "waits.math.tile_ready": "math waits for the tile buffer",
     "waits.prefetcher.upstream": "prefetcher waits for upstream", "waits.prefetcher.tile_free": "prefetcher waits for the buffer",
 }
+# What a variant of an ablation is compared with: the one that it differs from in one step.
+AGAINST = {
+    "flags": "older", "ring": "older", "drain": "older", "lanes": "older", "all": "older", "less_flags": "all",
+    "less_ring": "all", "less_drain": "all", "all_lanes": "all", "order": "all", "default": "order",
+}
+# The waits that tell policies apart, as a share of the run goes into their words.
+EXPLAINING = {
+    "waits.math.stage_full": "the math warps wait {} for A and B",
+    "waits.math.tile_ready": "the math warps wait {} for the tile buffer",
+    "waits.prefetcher.upstream": "the prefetcher waits {} for upstream's partial",
+    "waits.prefetcher.tile_free": "the prefetcher waits {} for the tile buffer to be stored",
+}
+LEAST_DIFFERENCE = 0.005 # what a table with two decimals does not show
 SUMMARISED = ("ratio", "speedup", "speedup_over_best", "speedup_over_older")
 
 
@@ -91,7 +106,7 @@ def shown(column, value):
 
 def parse_marker(text):
     path, *words = text.split()
-    known = {"columns": None, "where": "", "caption": "yes", "pivot": None, "value": None, "pending": None}
+    known = {"columns": None, "where": "", "caption": "yes", "pivot": None, "value": None, "pending": None, "as": "table"}
     for word in words:
         name, equals, value = word.partition("=")
         if name not in known or not equals:
@@ -99,6 +114,8 @@ def parse_marker(text):
         known[name] = value
     if (known["pivot"] is None) != (known["value"] is None):
         raise ValueError("pivot= and value= come together")
+    if known["as"] not in ("table", "sentences"):
+        raise ValueError(f"as={known['as']}: table or sentences")
     known["where"] = dict(pair.split(":", 1) for pair in known["where"].split(",") if pair)
     return path, known
 
@@ -138,15 +155,91 @@ def pivoted(rows, columns, pivot, value):
         line_of([*key, *(line.get(place, "–") for place in places)]) for key, line in cells.items()]
 
 
+def range_of(values):
+    low, high = f"{min(values):.2f}", f"{max(values):.2f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def explanation(row, base, where):
+    """The wait that differs most between two rows, as a clause; empty where it is the same."""
+    shares = {key: (value_of(base, key), value_of(row, key)) for key in EXPLAINING}
+    shares = {key: pair for key, pair in shares.items() if None not in pair}
+    if not shares:
+        return ""
+    key = max(shares, key=lambda each: abs(shares[each][0] - shares[each][1]))
+    before, now = shares[key]
+    if abs(before - now) < 0.01:
+        return ""
+    return f"; {where} {EXPLAINING[key].format(f'{now * 100:.0f} % of the run')}, with `{base['variant']}` {before * 100:.0f} %"
+
+
+def sentence(variant, rows, bases):
+    """How the rows of a variant, by M, compare with those of the one that it is held against."""
+    base = AGAINST[variant]
+    refused = [row["refused"] for row in rows.values() if row["refused"]]
+    if refused:
+        return f"refused: {refused[0]}"
+    pairs = {m: bases[m]["us"] / row["us"] for m, row in rows.items() if row["us"] and m in bases and bases[m]["us"]}
+    if not pairs:
+        return f"not measured beside `{base}`"
+    noise = {m: max(rows[m]["spread"] or 0, bases[m]["spread"] or 0, LEAST_DIFFERENCE) for m in pairs}
+    most = max(pairs, key=lambda m: abs(math.log(pairs[m])))
+    least, best = min(pairs, key=pairs.get), max(pairs, key=pairs.get)
+    times, there = range_of(pairs.values()), f"at M {most}"
+    if all(abs(pairs[m] - 1) <= noise[m] for m in pairs):
+        return (f"worth nothing here: {times} times as fast as `{base}`, and the times of one kernel differ by up to "
+                f"{max(noise.values()) * 100:.1f} %")
+    if pairs[least] >= 1 or pairs[best] <= 1:
+        text = f"{times} times as fast as `{base}`"
+        if len(pairs) > 1:
+            text += f", {'most' if pairs[best] > 1 else 'least'} at M {most}"
+            there = "there"
+    else:
+        text = f"{pairs[least]:.2f} (M {least}) to {pairs[best]:.2f} (M {best}) times as fast as `{base}`"
+    return text + explanation(rows[most], bases[most], there)
+
+
+def against_baselines(rows):
+    """Our default beside the best library of each M."""
+    ours = {row["m"]: row for row in rows if row["variant"] == "default"}
+    best = {row["m"]: row for row in rows if row["best_baseline"]}
+    titles = sorted({row["title"] for row in best.values()})
+    pairs = [best[m]["us"] / ours[m]["us"] for m in ours if m in best and ours[m]["us"] and best[m]["us"]]
+    return f"- `default` is {range_of(pairs)} times as fast as the best baseline ({'; or '.join(titles)})." if pairs else None
+
+
+def sentences(data, rows):
+    fixed = {tuple(row[key] for key in ("n", "k", "tp", "ranks_per_gpu", "pace_gbps")) for row in rows}
+    if data["kind"] != "ablation" or len(fixed) != 1:
+        raise ValueError("sentences are made of an ablation's rows that differ in nothing but variant and M")
+    by_variant = {}
+    for row in rows:
+        if not row["baseline"]:
+            by_variant.setdefault(row["variant"], {})[row["m"]] = row
+    lines = [f"- `{variant}`: {sentence(variant, by_m, by_variant.get(AGAINST[variant], {}))}."
+             for variant, by_m in by_variant.items() if variant in AGAINST]
+    lines.append(against_baselines(rows))
+    differing = sorted({row["variant"] for row in rows if row["bitwise_equal"] is False})
+    lines.append(f"- D differs from our default's: {', '.join(differing)}." if differing
+                 else "- Every D was bit for bit our default's.")
+    return [line for line in lines if line]
+
+
 def table(marker):
     path, options = parse_marker(marker)
     if options["pending"] and not os.path.exists(os.path.join(ROOT, path)):
-        return f"*Not measured yet: `bench/run.sh {options['pending']}` makes this table.*\n"
+        what = "this table" if options["as"] == "table" else "these sentences"
+        return f"*Not measured yet: `bench/run.sh {options['pending']}` makes {what}.*\n"
     with open(os.path.join(ROOT, path), encoding="utf-8") as file:
         data = json.load(file)
     rows = [row for row in data["rows"] if all(str(value_of(row, key)) == value for key, value in options["where"].items())]
     if not rows:
         raise ValueError(f"{path} has no row like that")
+    if options["as"] == "sentences":
+        lines = sentences(data, rows)
+        if options["caption"] != "no":
+            lines += ["", caption_of(data, rows, [])]
+        return "\n".join(lines) + "\n"
     if options["columns"] is None and data["kind"] not in USUAL_COLUMNS:
         raise ValueError(f"{path} is of kind '{data['kind']}': say which columns=")
     columns = (options["columns"] or USUAL_COLUMNS[data["kind"]]).split(",")

@@ -104,6 +104,48 @@ def ablation_tables():
             "| cuBLAS | – | 400 |", "<!-- /table -->", "after"][:-1]
 
 
+def ablation_sentences():
+    def row(variant, m, us, spread=0.01, **others):
+        waits = {"run_cycles": 1.0, "roles": {"math": {"run": 1.0, "tile_ready": others.pop("ready", 0.0)}}}
+        return dict(VARIANT, variant=variant, m=m, us=us, spread=spread, waits=waits, **others)
+
+    library = {"baseline": True, "best_baseline": True, "bitwise_equal": None, "title": "cuBLAS, then ncclReduceScatter"}
+    rows = [row("older", 512, 50.0, ready=0.30), row("older", 8192, 600.0, ready=0.20),
+            row("flags", 512, 40.0, ready=0.08), row("flags", 8192, 590.0),        # a gain
+            row("ring", 512, 50.2), row("ring", 8192, 598.0),                      # none
+            row("drain", 512, 60.0), row("drain", 8192, 500.0, ready=0.20),        # one way and the other
+            row("lanes", 512, None, refused="no room"), row("lanes", 8192, None, refused="no room"),
+            row("all", 512, 40.0), row("all", 8192, 400.0),
+            row("less_ring", 512, 44.0), row("less_ring", 8192, 600.0, ready=0.25),  # a loss
+            row("order", 512, 40.0), row("default", 512, 25.0, bitwise_equal=False), row("default", 8192, None),
+            row("nccl", 512, 50.0, **library)]
+    with Case(dict(DATA, kind="ablation", rows=rows)) as case:
+        case.write(" as=sentences")
+        assert case.run().returncode == 0
+        assert case.document.read_text().split("\n")[2:-4] == [
+            "- `flags`: 1.02 to 1.25 times as fast as `older`, most at M 512; there the math warps wait 8 % of the run "
+            "for the tile buffer, with `older` 30 %.",
+            "- `ring`: worth nothing here: 1.00 times as fast as `older`, and the times of one kernel differ by up to 1.0 %.",
+            "- `drain`: 0.83 (M 512) to 1.20 (M 8192) times as fast as `older`; at M 512 the math warps wait 0 % of the run "
+            "for the tile buffer, with `older` 30 %.",
+            "- `lanes`: refused: no room.",
+            "- `all`: 1.25 to 1.50 times as fast as `older`, most at M 8192; there the math warps wait 0 % of the run for "
+            "the tile buffer, with `older` 20 %.",
+            "- `less_ring`: 0.67 to 0.91 times as fast as `all`, least at M 8192; there the math warps wait 25 % of the run "
+            "for the tile buffer, with `all` 0 %.",
+            "- `order`: worth nothing here: 1.00 times as fast as `all`, and the times of one kernel differ by up to 1.0 %.",
+            "- `default`: 1.60 times as fast as `order`.",
+            "- `default` is 2.00 times as fast as the best baseline (cuBLAS, then ncclReduceScatter).",
+            "- D differs from our default's: default.", ""], case.document.read_text()
+        case.results.write_text(json.dumps(dict(DATA, kind="ablation", rows=[rows[0], dict(rows[1], tp=4)])))
+        result = case.run()
+        assert result.returncode == 2 and "differ in nothing but variant and M" in result.stderr, result.stderr
+        case.results.unlink()
+        case.write(" as=sentences pending=ablation")
+        assert case.run().returncode == 0
+        assert "\n*Not measured yet: `bench/run.sh ablation` makes these sentences.*\n" in case.document.read_text()
+
+
 def pending_results():
     with Case() as case:
         case.results.unlink()
@@ -121,6 +163,8 @@ def mistakes_are_named():
             (" colums=m", "", "<!-- /table -->\n", "'colums=m' is none of columns=, where=, caption="),
             ("", "", "", "has no '<!-- /table -->'"),
             (" pivot=m", "", "<!-- /table -->\n", "pivot= and value= come together"),
+            (" as=prose", "", "<!-- /table -->\n", "as=prose: table or sentences"),
+            (" as=sentences", "", "<!-- /table -->\n", "sentences are made of an ablation's rows"),
             (" columns=n pivot=m value=ours_us", "", "<!-- /table -->\n", "several rows have m 8192 and the same n"),
             ("x", "", "<!-- /table -->\n", "No such file")]:
         with Case() as case:
@@ -154,7 +198,7 @@ def results_have_their_shape():
 
 
 def main():
-    tests = [usual_columns, chosen_columns, bench_against_everything, ablation_tables, pending_results, mistakes_are_named, no_arguments, tree_is_current, results_have_their_shape]
+    tests = [usual_columns, chosen_columns, bench_against_everything, ablation_tables, ablation_sentences, pending_results, mistakes_are_named, no_arguments, tree_is_current, results_have_their_shape]
     failed = 0
     for number, test in enumerate(tests, 1):
         try:
