@@ -97,10 +97,58 @@ static void test_bad_config_and_no_cache(void **state) {
     assert_row("cache", DOCTOR_NOTE, "/proc/no/such/place");
 }
 
+/* GPUs of the Blackwell family take the arch made for them, or the one of the config's that runs on them. */
+static void test_arch_of_the_gpu(void **state) {
+    static const struct {
+        int minor;
+        const char *listed, *named; /* arch of the config, GRS_ARCH; NULL: none */
+        const char *config, *gpus;  /* rows */
+    } rows[] = {
+        {0, NULL, NULL, "kernels for sm_100a", "2 of 2 run kernels for sm_100a"},
+        {3, NULL, NULL, "kernels for sm_103a", "2 of 2 run kernels for sm_103a"},
+        {0, "sm_90a, sm_100f", NULL, "kernels for sm_100f", "2 of 2 run kernels for sm_100f"},
+        {3, "sm_90a, sm_100f", NULL, "kernels for sm_100f", "2 of 2 run kernels for sm_100f"},
+        {3, "sm_100a, sm_103a", NULL, "kernels for sm_103a", "2 of 2 run kernels for sm_103a"},
+        {3, "sm_90a, sm_100a", NULL, "arch: GPU 0 is sm_103a, which the config does not list", NULL},
+        {3, NULL, "sm_100a", "kernels for sm_100a", "0 of 2 run kernels for sm_100a"},
+        {0, NULL, "sm_103a", "kernels for sm_103a", "0 of 2 run kernels for sm_103a"},
+        {3, NULL, "sm_100f", "kernels for sm_100f", "2 of 2 run kernels for sm_100f"},
+    };
+    char path[sizeof(root) + 16];
+    (void)state;
+    snprintf(path, sizeof(path), "%s/arch.yaml", root);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        for (int gpu = 0; gpu < 2; gpu++) {
+            shim->device[gpu].major = 10;
+            shim->device[gpu].minor = rows[i].minor;
+        }
+        if (rows[i].named != NULL) {
+            setenv("GRS_ARCH", rows[i].named, 1);
+        }
+        if (rows[i].listed != NULL) {
+            FILE *file = fopen(path, "w");
+            assert_non_null(file);
+            fprintf(file, "version: 1\narch: [%s]\n", rows[i].listed);
+            assert_int_equal(fclose(file), 0);
+            setenv("GRS_CONFIG", path, 1);
+        }
+        doctor_examine(&doctor);
+        unsetenv("GRS_ARCH");
+        unsetenv("GRS_CONFIG");
+        unlink(path);
+        assert_row("config", rows[i].gpus == NULL ? DOCTOR_MISSING : DOCTOR_FINE, rows[i].config);
+        if (rows[i].gpus != NULL) {
+            assert_row("GPUs", rows[i].gpus[0] == '0' ? DOCTOR_MISSING : DOCTOR_FINE, rows[i].gpus);
+        }
+        doctor_free(&doctor);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_two_gpus, fixture_reset, forget),
         cmocka_unit_test_setup_teardown(test_wrong_gpus, fixture_reset, forget),
+        cmocka_unit_test_setup_teardown(test_arch_of_the_gpu, fixture_reset, forget),
         cmocka_unit_test_setup_teardown(test_bad_config_and_no_cache, fixture_reset, forget),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
