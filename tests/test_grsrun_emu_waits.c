@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -166,10 +167,30 @@ static void issuer_and_tensor_memory(void **state) {
     }
 }
 
+/* Of the threads that send, one counts for a role, however many there are: were all counted, a role would have been there for
+ * many times as long as the math warps. */
+static void many_senders(void **state) {
+    (void)state;
+    static const enum grs_role roles[] = {GRS_ROLE_PREFETCHER, GRS_ROLE_STORER, GRS_ROLE_SENDER, GRS_ROLE_MATH};
+    static const char *const rings[] = {"{place: shared, depth: 8}", "{chunk: {bytes: 1024, count: 8}}"};
+    static struct counted counted;
+    struct plan plan;
+    for (int i = 0; i < 2; i++) {
+        char yaml[200];
+        snprintf(yaml, sizeof(yaml),
+                 "tile: {m: 64, n: 64}\nring: %s\ndrain: {policy: lane_per_stage}\norder: segment\n", rings[i]);
+        need_compiler(run(yaml, ARCH_SM90A, 100000, &plan, &counted));
+        assert_int_equal(plan.ship_lanes, 8);
+        check_plausible(&counted, GRS_ROLE_MATH, roles, 4);
+        assert_true(sum_of(&counted, GRS_ROLE_SENDER, GRS_WAIT_LINK) > 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ring_in_global_memory),
         cmocka_unit_test(ring_in_shared_memory),
+        cmocka_unit_test(many_senders),
         cmocka_unit_test(issuer_and_tensor_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
