@@ -105,6 +105,9 @@ grs_status cache_open(const struct cache_options *options, struct cache **out, g
     flights_init(&cache->flights);
     check_dir(cache);
     check_ro_dirs(cache);
+    log_write(cache->log, GRS_LOG_DEBUG,
+              cache->settings.dir ? "kernel cache: %s, up to %lld MiB" : "kernel cache: in memory only%s",
+              cache->settings.dir ? cache->settings.dir : "", (long long)(cache->settings.max_bytes >> 20));
     *out = cache;
     return GRS_OK;
 }
@@ -153,6 +156,42 @@ static bool request_init(struct request *request, struct cache *cache, const str
     return request->text != NULL;
 }
 
+void cache_say_hit(const struct request *request, const char *dir, const struct cache_entry *entry) {
+    log_write(request->cache->log, GRS_LOG_DEBUG, "kernel cache: hit: \"%s/%.2s/%s\"%s%s", dir, entry->key, entry->key,
+              request->compiler_id ? "" : ", whatever compiled it, since there is no NVRTC here: ",
+              request->compiler_id ? "" : entry->compiler);
+}
+
+/* Why nothing was found, for those who debug; what is refused, damaged or of another format says so by itself. */
+static void say_miss(const struct request *request, enum look look) {
+    const char *dir = request->cache->settings.dir, *name = request->name;
+    const struct log *log = request->cache->log;
+    struct trust_dir root;
+    if (look != LOOK_ABSENT || !log || log->level < GRS_LOG_DEBUG)
+        return;
+    if (!dir) {
+        log_write(log, GRS_LOG_DEBUG, "kernel cache: miss: %s is not in memory, and there is no directory", name);
+        return;
+    }
+    int others = 0; /* of the same text, options and arch */
+    if (request->compiler_id && trust_open_root(dir, false, false, &root, NULL) == FOUND) {
+        char **names = store_match(&root, name, KEY_BASE_DIGITS);
+        while (names && names[others])
+            others++;
+        store_free_names(names);
+        trust_close(&root);
+    }
+    if (others)
+        log_write(
+            log, GRS_LOG_DEBUG,
+            "kernel cache: miss: \"%s/%.2s/%s\" is not there; %d entr%s of this kernel %s made by another compiler",
+            dir, name, name, others, others == 1 ? "y" : "ies", others == 1 ? "was" : "were");
+    else
+        log_write(log, GRS_LOG_DEBUG,
+                  "kernel cache: miss: \"%s/%.2s/%s\" is not there, nor is this kernel by another compiler", dir, name,
+                  name);
+}
+
 /* The lock of the request's name, unless the entry appears while we wait for it: then true. *lock_fd is -1 when there is
  * no lock to be had. */
 static bool wait_for_turn(const struct request *request, struct flight *flight, int *lock_fd,
@@ -170,7 +209,12 @@ static bool wait_for_turn(const struct request *request, struct flight *flight, 
         log_write(cache->log, GRS_LOG_DEBUG, "kernel cache: compiling without a lock: %s", why.text);
     double end = lock_clock() + cache->lock_seconds;
     unsigned pauses = 0;
+    bool said = false;
     while (lock_try(*lock_fd, lock_byte_make(request->name), true) == LOCK_BUSY) {
+        if (!said)
+            log_write(cache->log, GRS_LOG_DEBUG, "kernel cache: another process compiles %s: waiting for it",
+                      request->name);
+        said = true;
         if (lookup_main(request, out, &why) == LOOK_HIT)
             return true;
         if (lock_clock() >= end) {
@@ -238,6 +282,7 @@ static grs_status look_or_make(const struct request *request, maker *make, void 
         *source = GRS_FROM_DISK;
         return GRS_OK;
     }
+    say_miss(request, look);
     clear_place(request, look, &why);
     grs_status status = make(arg, &made, err);
     if (status == GRS_OK)
@@ -259,13 +304,22 @@ static grs_status lead(const struct request *request, struct flight *flight, mak
     grs_status status = GRS_OK;
     int lock_fd = -1;
     *source = GRS_FROM_MEMORY;
-    if (lookup_memory(request, out))
+    if (lookup_memory(request, out)) {
+        log_write(cache->log, GRS_LOG_DEBUG, "kernel cache: hit: %s is in memory, since it could not be kept on disk",
+                  request->name);
         return GRS_OK;
+    }
     *source = GRS_FROM_DISK;
-    if (lookup_main(request, out, &why) == LOOK_HIT || lookup_shared(request, out))
+    if (lookup_main(request, out, &why) == LOOK_HIT) {
+        cache_say_hit(request, cache->settings.dir, *out);
+        return GRS_OK;
+    }
+    if (lookup_shared(request, out))
         return GRS_OK;
     if (!wait_for_turn(request, flight, &lock_fd, out))
         status = look_or_make(request, make, arg, out, source, err);
+    if (status == GRS_OK && *source == GRS_FROM_DISK) /* by another process, meanwhile */
+        cache_say_hit(request, cache->settings.dir, *out);
     flight_note_lock(&cache->flights, flight, -1);
     lock_close(lock_fd);
     return status;

@@ -47,6 +47,9 @@ enum look lookup_main(const struct request *request, struct cache_entry **out, g
 bool lookup_shared(const struct request *request, struct cache_entry **out);
 bool lookup_memory(const struct request *request, struct cache_entry **out);
 
+/* Tells those who debug where an entry was found. */
+void cache_say_hit(const struct request *request, const char *dir, const struct cache_entry *entry);
+
 /* Keep a copy for the life of the cache. */
 void lookup_keep(struct cache *cache, const char *name, const void *image, size_t size);
 

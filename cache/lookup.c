@@ -99,8 +99,11 @@ bool lookup_shared(const struct request *request, struct cache_entry **out) {
     for (char **dir = request->cache->settings.ro_dirs; dir && *dir; dir++) {
         grs_error why;
         enum look look = look_in(request, *dir, true, out, &why);
-        if (look == LOOK_HIT)
+        if (look == LOOK_HIT) {
+            if (request->uses)
+                cache_say_hit(request, *dir, *out);
             return true;
+        }
         if (look == LOOK_DAMAGED || look == LOOK_REFUSED)
             cache_complain(request->cache, "cache: shared entry",
                            "in a directory of GRS_CACHE_RO_DIRS an entry is ignored: "

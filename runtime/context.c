@@ -67,6 +67,17 @@ static grs_status load_config(grs_ctx *ctx, const grs_ctx_options *options, grs_
     if (status != GRS_OK) {
         return status;
     }
+    int set = 0;
+    for (int f = 0; f < FIELD_COUNT; f++) {
+        set += ctx->config->is_set[f];
+    }
+    if (path == NULL || path[0] == '\0') {
+        log_write(&ctx->log, GRS_LOG_DEBUG,
+                  "no config is named, by option or GRS_CONFIG: the planner chooses everything");
+    } else {
+        log_write(&ctx->log, GRS_LOG_DEBUG, "config %s, by %s: it sets %d value%s, the planner chooses the rest", path,
+                  options->config_path == NULL ? "GRS_CONFIG" : "option", set, set == 1 ? "" : "s");
+    }
     if (options->sms < 0 || options->sms > config_fields[FIELD_SMS].max) {
         return error_set(err, GRS_ERR_ARGUMENT, "sms is %d; allowed: 1 to %d, or 0 for what the config says",
                          options->sms, (int)config_fields[FIELD_SMS].max);
@@ -116,6 +127,8 @@ static grs_status choose_arch(grs_ctx *ctx, const grs_ctx_options *options, grs_
             buf_free(&allowed);
             return GRS_ERR_ARGUMENT;
         }
+        log_write(&ctx->log, GRS_LOG_DEBUG, "arch %s, by %s", config_arch_name(ctx->arch),
+                  options->arch == NULL ? "GRS_ARCH" : "option");
         return GRS_OK;
     }
     ctx->arch = ARCH_SM90A;
@@ -133,7 +146,11 @@ static grs_status choose_arch(grs_ctx *ctx, const grs_ctx_options *options, grs_
                          config_arch_name(found));
     }
     ctx->arch = found;
-    log_write(&ctx->log, GRS_LOG_DEBUG, "arch %s (GPU 0: %s)", config_arch_name(ctx->arch), device);
+    log_write(&ctx->log, GRS_LOG_DEBUG, "arch %s, %s (GPU 0: %s)", config_arch_name(ctx->arch),
+              known    ? "that of GPU 0; every GPU of a communicator must run it"
+              : listed ? "the first that the config lists"
+                       : "the usual one, since nothing says which",
+              device);
     return GRS_OK;
 }
 

@@ -1,5 +1,6 @@
 #include "runtime/jit.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -169,7 +170,12 @@ static grs_status build_slot(grs_ctx *ctx, struct jit_shape *shape, int index, c
     }
     slot->building = true;
     pthread_mutex_unlock(&ctx->jit.lock);
-    grs_status status = jit_build(ctx, ctx->config, ctx->arch, &shape->classes.shape[index], &kernel, err);
+    const struct plan_shape *class = &shape->classes.shape[index];
+    log_write(&ctx->log, GRS_LOG_DEBUG,
+              "N %" PRId64 ", K %" PRId64 ", tp %d: class %d of %d by M, %" PRId64 " to %" PRId64 "%s", class->n,
+              class->k, class->tp, index + 1, shape->classes.count, class->m_min, class->m_max,
+              ctx->jit.fixed ? ": a kernel for each M, as the config says (m: fixed)" : "");
+    grs_status status = jit_build(ctx, ctx->config, ctx->arch, class, &kernel, err);
     pthread_mutex_lock(&ctx->jit.lock);
     slot->building = false;
     if (status == GRS_OK) {

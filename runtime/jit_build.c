@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/error.h"
+#include "generator/plan_explain.h"
 #include "runtime/context.h"
 #include "runtime/jit.h"
 #include "runtime/kernel.h"
@@ -175,6 +176,22 @@ static const char *source_text(grs_source source) {
                                    : (source == GRS_FROM_COMPILER ? "compiled" : "from memory");
 }
 
+/* What was chosen, and why: a line a value. */
+static void log_plan(const struct log *log, const struct plan *plan) {
+    if (log->level < GRS_LOG_DEBUG) {
+        return;
+    }
+    for (int f = 0; f < FIELD_COUNT; f++) {
+        struct buf value = {0};
+        if (explain_matters(plan, (enum field)f)) {
+            config_value_text((enum field)f, plan->value[f], &value);
+            log_write(log, GRS_LOG_DEBUG, "%s: %s %s: %s", plan->name, config_fields[f].key,
+                      value.failed ? "" : value.data, plan->reason[f] == NULL ? "the config says so" : plan->reason[f]);
+        }
+        buf_free(&value);
+    }
+}
+
 grs_status jit_build_hooked(grs_ctx *ctx, const struct config *config, enum arch arch, const struct plan_shape *shape,
                             const struct kernel_hooks *hooks, struct grs_kernel **out, grs_error *err) {
     struct key_parts parts = {0};
@@ -187,6 +204,7 @@ grs_status jit_build_hooked(grs_ctx *ctx, const struct config *config, enum arch
     status = make_key(ctx, config, arch, shape, hooks, &parts, err);
     if (status == GRS_OK) {
         char key[HASH_HEX_LENGTH + 1];
+        log_plan(&ctx->log, &parts.plan);
         cache_key_digest(&parts.key, key);
         struct build build = {ctx, &parts.plan, &parts.entry_text, key, context_compiler(ctx)};
         bool shown = nvtx_active();
