@@ -140,6 +140,10 @@ void nvrtc_options(enum arch arch, struct buf *out) {
                "--no-source-include\n" /* nothing is ever read from the working directory */
                "--ptxas-options=-v\n", /* registers and spills into the log                */
                config_arch_name(arch));
+    const char *lines = getenv("GRS_LINE_INFO"); /* the instructions stay the same */
+    if (lines != NULL && lines[0] != '\0') {
+        buf_printf(out, "--generate-line-info\n");
+    }
 }
 
 /* ---------------------------------------------------------------- compiling ------------------------------------ */

@@ -38,7 +38,7 @@ int nvrtc_version(const struct nvrtc *nvrtc); /* 13000 */
 /* The first NVRTC that knows an arch with its suffix. */
 int nvrtc_arch_version(enum arch arch);
 
-/* Compile options for an arch, one a line: part of the cache key. */
+/* Compile options for an arch, one a line: part of the cache key. $GRS_LINE_INFO adds one. */
 void nvrtc_options(enum arch arch, struct buf *out);
 
 /* What ptxas said about the kernel. */

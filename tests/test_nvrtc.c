@@ -307,7 +307,34 @@ static void test_compile(void **state) {
     assert_true(result.report.registers > 0 && result.report.registers <= 255);
     assert_int_equal(result.report.static_shared_bytes, 512);
     assert_int_equal(result.report.spill_store_bytes, 0);
+    assert_null(memmem(result.cubin, result.cubin_size, ".debug_line", 11));
     nvrtc_result_free(&result);
+
+    setenv("GRS_LINE_INFO", "1", 1);
+    assert_int_equal(nvrtc_compile(nvrtc, ARCH_SM90A, "tiny.cu", source, headers, "tiny", &result, &err), GRS_OK);
+    unsetenv("GRS_LINE_INFO");
+    assert_non_null(memmem(result.cubin, result.cubin_size, ".debug_line", 11));
+    assert_non_null(strstr(result.ptx, "grs/twice.cuh"));
+    nvrtc_result_free(&result);
+}
+
+/* Only on request: the options are a part of the cache key. */
+static void test_options(void **state) {
+    struct buf plain = {0}, empty = {0}, lines = {0};
+    (void)state;
+    nvrtc_options(ARCH_SM90A, &plain);
+    assert_null(strstr(plain.data, "line-info"));
+    setenv("GRS_LINE_INFO", "", 1);
+    nvrtc_options(ARCH_SM90A, &empty);
+    assert_string_equal(empty.data, plain.data);
+    setenv("GRS_LINE_INFO", "1", 1);
+    nvrtc_options(ARCH_SM90A, &lines);
+    unsetenv("GRS_LINE_INFO");
+    assert_non_null(strstr(lines.data, "\n--generate-line-info\n"));
+    assert_memory_equal(lines.data, plain.data, strlen(plain.data));
+    buf_free(&plain);
+    buf_free(&empty);
+    buf_free(&lines);
 }
 
 static void test_compile_error_holds_the_log(void **state) {
@@ -391,6 +418,7 @@ int main(void) {
         cmocka_unit_test(test_digest_without_a_note),
         cmocka_unit_test(test_report),
         cmocka_unit_test(test_compile),
+        cmocka_unit_test(test_options),
         cmocka_unit_test(test_compile_error_holds_the_log),
         cmocka_unit_test(test_long_log_goes_to_a_file),
         cmocka_unit_test(test_nothing_is_read_from_the_directory),
