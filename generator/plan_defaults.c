@@ -113,7 +113,8 @@ void plan_defaults(const struct config *config, struct plan *plan) {
     else if (plan->value[FIELD_GRANULARITY] != GRANULARITY_TILE)
         take(config, plan, FIELD_ORDER, ORDER_SEGMENT, "signals of several tiles, whatever the grid");
     else
-        take(config, plan, FIELD_ORDER, ORDER_INTERLEAVE, "sending spreads over the whole run");
+        take(config, plan, FIELD_ORDER, ORDER_INTERLEAVE,
+             "sending spreads over the whole run, where a segment has more waves than the lag");
     take(config, plan, FIELD_LAG, 2, "a wave's burst has crossed the link before its partials come due");
     take(config, plan, FIELD_M_MODE, M_DYNAMIC, "M is an argument of the launch");
     if (narrow)

@@ -180,8 +180,11 @@ static void order_of_tiles(const struct plan *plan, int64_t M, int grid, struct 
                " down, %" PRId64 " across, M fastest in panels of %d); ",
                plan->segments, plan->segments == 1 ? "" : "s", tiles.segment_rows, tiles.max_tiles,
                tiles.max_tiles / tiles.tiles_n, tiles.tiles_n, plan->raster);
-    if (order.lag)
+    if (order.lag && tiles.max_tiles > order.lag * order.wave)
         buf_printf(out, "each starts %" PRId64 " wave%s after the one before\n", order.lag, order.lag == 1 ? "" : "s");
+    else if (order.lag && plan->segments > 1)
+        buf_printf(out, "one after the other: at this M none has more than the %" PRId64 " wave%s of the lag\n",
+                   order.lag, order.lag == 1 ? "" : "s");
     else
         buf_puts(out, "one after the other\n");
 

@@ -101,7 +101,18 @@ diff_same() { exits 0 "$grsgen" --diff "$TMP/good.yaml" "$TMP/good.yaml" && says
 diff_different() {
     printf 'version: 1\norder: segment\nshapes: [{m: 4096, n: 512, k: 256, tp: 2}]\n' >"$TMP/other.yaml"
     exits 0 "$grsgen" --diff "$TMP/good.yaml" "$TMP/other.yaml" && says out "order " && says out "B: segment (config)" &&
-        says out "only in A" && grep -qE '^  - .*interleave = true' "$TMP/out" && grep -qE '^  \+ .*interleave = false' "$TMP/out"
+        says out "only in A" && says out "tp 2: 1 difference of the plans" && grep -qE '^  - .*interleave = true' "$TMP/out" && grep -qE '^  \+ .*interleave = false' "$TMP/out"
+}
+
+diff_two() {
+    printf 'version: 1\nring: {depth: 2}\norder: {interleave: 2}\nshapes: [{m: 4096, n: 512, k: 256, tp: 2}]\n' >"$TMP/two.yaml"
+    printf 'version: 1\nring: {depth: 3}\norder: {interleave: 3}\nshapes: [{m: 4096, n: 512, k: 256, tp: 2}]\n' >"$TMP/three.yaml"
+    exits 0 "$grsgen" --diff "$TMP/two.yaml" "$TMP/three.yaml" && says out "tp 2: 2 differences of the plans" &&
+        grep -qE '^  ring.depth +A: 2 \(config\)$' "$TMP/out"
+}
+explain_waves() {
+    exits 0 "$grsgen" --shape 8192,4096,2048,4 --explain && says out "one after the other: at this M none has more than the 2 waves of the lag" &&
+        exits 0 "$grsgen" --shape 16384,4096,2048,4 --explain && says out "each starts 2 waves after the one before"
 }
 
 # The rest needs NVRTC.
@@ -216,6 +227,8 @@ check "--schema" schema
 check "--init is a config" init
 check "--diff of the same" diff_same
 check "--diff of different configs" diff_different
+check "--diff of two values" diff_two
+check "--explain says where segments overlap" explain_waves
 check "doctor" doctor
 check "an NVRTC older than an arch" older_than_an_arch
 "$grsgen" --shape 64,64,64,1 --emit ptx >"$TMP/out" 2>"$TMP/err"

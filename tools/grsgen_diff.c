@@ -169,7 +169,8 @@ int grsgen_diff(const struct grsgen_options *options) {
         if (!differences && !changed)
             buf_puts(&out, "the same\n");
         else
-            buf_printf(&out, "%d differences\n%s", differences, differences ? plans.data : "");
+            buf_printf(&out, "%d difference%s of the plans\n%s", differences, differences == 1 ? "" : "s",
+                       differences ? plans.data : "");
         if (changed)
             buf_printf(&out, "  emitted text, beside the name of the kernel:\n%s", text.data);
         else if (differences)
