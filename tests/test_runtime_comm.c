@@ -336,6 +336,46 @@ static void test_arguments_of_preparing(void **state) {
     assert_nothing_alive();
 }
 
+/* GPUs of two kinds in one process: a context is for one arch, that of GPU 0 unless it is told; each kind has a context and
+ * communicators of its own, side by side. */
+static void test_gpus_of_two_kinds(void **state) {
+    static const char *const archs[2] = {NULL, "sm_100a"}; /* NULL: that of GPU 0 */
+    static const enum arch wanted[2] = {ARCH_SM90A, ARCH_SM100A};
+    grs_ctx *two[2];
+    grs_comm *comms[2][1], *both[2];
+    (void)state;
+    shim->device[1].major = 10;
+    for (int i = 0; i < 2; i++) {
+        grs_ctx_options options = GRS_INIT(grs_ctx_options);
+        options.memory_only = 1;
+        options.arch = archs[i];
+        assert_int_equal(grs_ctx_open(&options, &two[i], &err), GRS_OK);
+        assert_int_equal(two[i]->arch, wanted[i]);
+    }
+    const grs_kernel *kernels[2] = {make_kernel(two[0], 4096, 512, 256, 1), make_kernel(two[1], 4096, 512, 256, 1)};
+    for (int i = 0; i < 2; i++) {
+        const int own = i, other = 1 - i;
+        assert_int_equal(grs_comm_create_local(two[i], 1, &other, NULL, comms[i], &err), GRS_OK);
+        assert_int_equal(grs_comm_prepare(comms[i][0], kernels[i], 4096, &err), GRS_ERR_ARGUMENT);
+        assert_non_null(strstr(err.text, i == 0 ? "is compiled for sm_90a, and GPU 1 (Shim) is sm_100"
+                                                : "is compiled for sm_100a, and GPU 0 (Shim) is sm_90"));
+        grs_comm_destroy(comms[i][0]);
+        assert_int_equal(grs_comm_create_local(two[i], 1, &own, NULL, comms[i], &err), GRS_OK);
+        assert_int_equal(grs_comm_prepare(comms[i][0], kernels[i], 4096, &err), GRS_OK);
+    }
+    /* Ranks on both kinds: there is no kernel for them all. */
+    const grs_kernel *pair = make_kernel(two[0], 4096, 512, 256, 2);
+    assert_int_equal(grs_comm_create_local(two[0], 2, NULL, NULL, both, &err), GRS_OK);
+    assert_int_equal(grs_comm_prepare(both[0], pair, 4096, &err), GRS_ERR_ARGUMENT);
+    assert_non_null(strstr(err.text, "GPU 1 (Shim) is sm_100"));
+    destroy_all(both, 2);
+    for (int i = 0; i < 2; i++) {
+        grs_comm_destroy(comms[i][0]);
+        grs_ctx_close(two[i]);
+    }
+    assert_nothing_alive();
+}
+
 /* The wave is the smallest grid: the device with fewer SMs decides. */
 static void test_wave_is_the_smallest_grid(void **state) {
     grs_comm *comms[3];
@@ -516,6 +556,7 @@ int main(void) {
         cmocka_unit_test_setup(test_one_rank_needs_no_slots, fixture_reset),
         cmocka_unit_test_setup(test_every_failure_in_preparing, fixture_reset),
         cmocka_unit_test_setup(test_arguments_of_preparing, fixture_reset),
+        cmocka_unit_test_setup(test_gpus_of_two_kinds, fixture_reset),
         cmocka_unit_test_setup(test_wave_is_the_smallest_grid, fixture_reset),
         cmocka_unit_test_setup(test_grids_are_those_of_the_proof, fixture_reset),
         cmocka_unit_test_setup(test_wait_record_becomes_text, fixture_reset),
