@@ -52,6 +52,9 @@ policy() { # NAME LINES...
 policy "the ring in shared memory, a wait after every tile" \
     'ring: {place: shared, depth: 2}' 'drain: {policy: per_tile}'
 policy "the ring in shared memory, a warp a stage" 'ring: {place: shared, depth: 2}' 'drain: {policy: lane_per_stage}'
+policy "the ring in shared memory, five stages with a warp each" \
+    'ring: {place: shared, depth: 5}' 'drain: {policy: lane_per_stage}'
+policy "an outbox, a warp a chunk" 'drain: {policy: lane_per_stage}'
 policy "the ring in shared memory, clusters, segments in turn" \
     'tile: {cluster: 2, n: 64}' 'ring: {place: shared, depth: 2}' 'order: segment'
 policy "ping-pong" 'tile: {schedule: pingpong}'
