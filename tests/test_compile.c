@@ -91,10 +91,14 @@ static void check_kernel(const char *name, const struct plan *plan) {
     if (!plan->tensor_columns) { /* what setmaxnreg moves between warps is what each was launched with */
         char dealt[64];
         assert_int_equal(report->registers, plan->registers_launch);
-        assert_true(128 * plan->registers_producer + 128 * plan->consumer_warpgroups * plan->registers_consumer <=
+        int math = 128 * plan->consumer_warpgroups, others = plan->threads - math;
+        assert_true(others * plan->registers_producer + math * plan->registers_consumer <=
                     report->registers * plan->threads);
+        assert_int_equal(others % 128, 0); /* setmaxnreg goes by whole warpgroups */
         snprintf(dealt, sizeof dealt, "setmaxnreg.inc.sync.aligned.u32 %d;", plan->registers_consumer);
         assert_int_equal(ptx_count(result.ptx, dealt), 1);
+        snprintf(dealt, sizeof dealt, "setmaxnreg.dec.sync.aligned.u32 %d;", plan->registers_producer);
+        assert_int_equal(ptx_count(result.ptx, dealt), others > 128 ? 2 : 1); /* the roles', and the further senders' */
     }
     /* One kernel, under its plain name, with the launch bounds of the plan. */
     char head[256], bounds[64];
