@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emulator/wide.h"
+
 namespace emu {
 
 namespace {
@@ -86,10 +88,7 @@ struct order {
 // Eight counts at a time: the compiler makes one or two vector instructions of each operation.
 typedef uint32_t eight __attribute__((vector_size(32)));
 
-#if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
-__attribute__((target_clones("avx2", "default")))
-#endif
-order compare(const chunk *a, const chunk *b) {
+GRS_EMU_WIDE order compare(const chunk *a, const chunk *b) {
     if (a == b)
         return order{false, false};
     eight below = {}, above = {}, x = {}, y = {};

@@ -10,6 +10,7 @@
 
 #include "emulator/machine.h"
 #include "emulator/tensor_map.h"
+#include "emulator/wide.h"
 
 namespace emu {
 
@@ -29,10 +30,7 @@ constexpr uint32_t tile_rows = 64, depth = 16, max_columns = 256;
 // Eight columns at a time, k in order: the sum is the same on every machine, since products of two BF16 are exact in FP32.
 typedef float eight __attribute__((vector_size(32)));
 
-#if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-__attribute__((target_clones("avx2", "default")))
-#endif
-void multiply_add(const float *a, const float *b, uint32_t rows, uint32_t n, float *sum) {
+GRS_EMU_WIDE void multiply_add(const float *a, const float *b, uint32_t rows, uint32_t n, float *sum) {
     for (uint32_t i = 0; i < rows; ++i) {
         for (uint32_t j = 0; j < n; j += 8) {
             eight total, column;

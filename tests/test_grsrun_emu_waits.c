@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/emu_fixture.h"
 #include "tools/grsrun_trial.h"
 
 enum { RANKS = 2, CTAS = 2, M = 200, N = 264, K = 136, LAUNCHES = 2 };
@@ -195,6 +196,7 @@ static void many_senders(void **state) {
 }
 
 int main(void) {
+    EMU_RETURN_IF_UNWATCHABLE();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ring_in_global_memory),
         cmocka_unit_test(ring_in_shared_memory),
