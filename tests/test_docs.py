@@ -15,7 +15,8 @@ A fenced block says what it is by the words behind its backticks:
     … gpu       only where there is a GPU
     … fails     its last command fails
     … single    one command: what follows is its output, also where a line begins with "$ "
-    … elsewhere not run here, since it is make's: what it names must be a target of the Makefile
+    … elsewhere not run here, for it takes long, or other hardware, or is make's: the targets, programs and options that it
+                names must be there
 
 The blocks of one document run in one new folder, which has the repository's folders in it. In outputs, numbers, digests,
 the folders of paths and the widths of columns may be others than those shown: they change with machine and version.
@@ -34,7 +35,8 @@ import tempfile
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = (ROOT / os.environ.get("BUILD", "build")).resolve()
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")),
+             *sorted((ROOT / "bench").glob("*.md"))]
 BLOCK = re.compile(r"^```(?P<words>[a-z ]+)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 WORDS = {"gpu", "fails", "single", "elsewhere"}
 STANDS_FOR = {"make demo": "GRS_CACHE_DIR=$PWD/demo/cache tools/demo.sh"}  # the rest of it installs packages and builds
@@ -191,13 +193,54 @@ def check_yaml(block, folder):
     assert code == 0, output
 
 
-def check_targets(block, _folder):
+def make_knows(word):
     targets = set(re.findall(r"^([a-z][a-z-]*):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    return word in targets or "=" in word or any((ROOT / word.removeprefix("build/")).with_suffix(end).exists()
+                                                 for end in (".c", ".cc"))
+
+
+def unknown_names(words, folder):
+    """What a command names that is not there."""
+    while words and (re.match(r"\w+=", words[0]) or words[0] in ("sudo", "torchrun", "mpirun", "srun") or
+                     (words[0] not in ("build/grsrun",) and "build/grsrun" in words)):
+        words = words[1:]
+    if not words:
+        return []
+    program, *rest = words
+    if program == "make":
+        return [word for word in rest if not make_knows(word)]
+    if program in ("build/grsrun", "build/grsgen"):
+        command = [program, *rest[:1]] if rest[:1] in (["cache"], ["doctor"]) else [program]
+        _, text = folder.run(shlex.join([*command, "--help"]))
+        options = {word.split("=")[0] for word in rest if word.startswith("--")}
+        return [option for option in options if not re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", text)]
+    if program.startswith("build/"):
+        return [] if make_knows(program) else [program]
+    return [] if (ROOT / program).exists() else [program]
+
+
+def check_names(block, folder):
     for line in block.body.splitlines():
-        words = shlex.split(line.removeprefix("$ ").removeprefix("sudo "), comments=True)
-        if words[:1] == ["make"]:
-            unknown = {word for word in words[1:] if "=" not in word} - targets
-            assert not unknown, f"{line}: the Makefile has no target {', '.join(unknown)}"
+        if block.kind == "console" and not line.startswith("$ "):
+            continue
+        for part in re.split(r"&&|\|", line.removeprefix("$ ").split(" #")[0]):
+            unknown = unknown_names(shlex.split(part), folder)
+            assert not unknown, f"{line}: there is no {', '.join(unknown)}"
+
+
+COMMAND = re.compile(r"^ *(\$ |(\w+=\S+ )*(build/|bench/\w+\.sh|make |sudo |grsgen |grsrun |torchrun |mpirun |git |cc |gcc |pip ))")
+
+
+def commands_are_in_blocks(text):
+    """A command that is shown as code stands in a block that this program looks at: not indented, not behind bare backticks."""
+    rest = BLOCK.sub(lambda block: "" if block["words"].split()[0] in RUN else block[0], text)
+    shown, fenced = [], False
+    for line in rest.splitlines():
+        if line.startswith("```"):
+            fenced = not fenced
+        elif (fenced or line.startswith("    ")) and COMMAND.match(line):
+            shown.append(line.strip())
+    assert not shown, "not in a block of commands:\n" + "\n".join(shown)
 
 
 RUN = {"sh": run_script, "console": run_console, "c": check_c, "yaml": check_yaml}
@@ -206,7 +249,7 @@ RUN = {"sh": run_script, "console": run_console, "c": check_c, "yaml": check_yam
 def run_block(block, folder):
     unknown = set(block.words) - WORDS
     assert not unknown, f"unknown words behind the language: {' '.join(unknown)}; allowed: {', '.join(sorted(WORDS))}"
-    return (check_targets if "elsewhere" in block.words else RUN[block.kind])(block, folder)
+    return (check_names if "elsewhere" in block.words else RUN[block.kind])(block, folder)
 
 
 class Results:
@@ -246,6 +289,21 @@ def names_exist(text):
     assert not missing, f"the code has no {', '.join(missing)}"
 
 
+def names_that_are_not_there_are_found(folder):
+    for words, missing in [("make check bench", ""), ("make chek", "chek"), ("FULL=1 build/grsrun --tp 2 --pt 3", "--pt"),
+                           ("build/tests/test_emit", ""), ("make build/tests/test_none", "build/tests/test_none"),
+                           ("torchrun --nproc-per-node 4 build/grsrun --procs --proc", "--proc"), ("bench/ran.sh", "bench/ran.sh"),
+                           ("build/grsgen cache pack x --emit", "--emit"), ("build/grsgen --emit ptx", "")]:
+        assert " ".join(unknown_names(shlex.split(words), folder)) == missing, words
+    for text, ok in [("    build/grsrun --tp 2\n", False), ("```\nmake check\n```\n", False), ("```sh\nmake check\n```\n", True),
+                     ("    rank 1: late\n", True), ("as `make check` says\n", True)]:
+        try:
+            commands_are_in_blocks(text)
+            assert ok, text
+        except AssertionError:
+            assert not ok, text
+
+
 def comparison_tells_outputs_apart():
     same = [("a 1", "a 22"), ("4.3 s,  12 registers", "0.9 s, 7   registers"), ("key 01ab23cd", "key ffff0000"),
             ("in /tmp/x/cache", "in ~/.cache/cache"), ("(commit 12ab, dirty)", "(commit unknown)")]
@@ -261,6 +319,9 @@ def main():
     gpu, results = "--gpu" in sys.argv, Results()
     if not gpu:
         results.report("the comparison tells outputs apart", comparison_tells_outputs_apart)
+        folder = Folder(gpu)
+        results.report("names that are not there are found", names_that_are_not_there_are_found, folder)
+        folder.close()
     for path in DOCUMENTS:
         text, folder = path.read_text(encoding="utf-8"), Folder(gpu)
         blocks = [Block(path, match) for match in BLOCK.finditer(text)]
@@ -274,6 +335,7 @@ def main():
         folder.close()
         if not gpu:
             results.report(f"{path.relative_to(ROOT)}: links", links_lead_somewhere, path, text)
+            results.report(f"{path.relative_to(ROOT)}: commands", commands_are_in_blocks, text)
             if path.name == "kernel.md":
                 results.report("docs/kernel.md: names", names_exist, text)
         if changed != text:
