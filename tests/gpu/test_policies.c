@@ -42,28 +42,53 @@ static void test_leaving(grs_ctx *ctx, const struct policy *policy, int position
     destroy(comms, MAX_TP);
 }
 
-int main(void) {
-    grs_ctx *plain[POLICIES], *stalling[POLICIES];
-    struct wanted list[POLICIES * (MAX_TP + 1)];
+/* A part: a policy's launches, or those of it that are left. No two kernels of a part have the same name, and a part takes
+ * a tool less time than all of them. */
+enum { PARTS = 2 * POLICIES };
+static bool is_left(int part) {
+    return part % 2 != 0;
+}
+
+static void test_part(grs_ctx *ctx, int part) {
+    const struct policy *policy = &policies[part / 2];
+    if (is_left(part)) {
+        test_leaving(ctx, policy, 0);
+        test_leaving(ctx, policy, 4);
+    } else {
+        for (int tp = 1; tp <= MAX_TP; tp++) {
+            test_policy(ctx, policy, tp);
+        }
+    }
+}
+
+/* Arguments: none for all parts; the number of one; or "parts", to be told how many there are. */
+int main(int count, char **argument) {
+    grs_ctx *ctx[PARTS];
+    struct wanted list[PARTS * MAX_TP];
+    int first = 0, end = PARTS, wanted = 0;
+    if (count == 2 && strcmp(argument[1], "parts") == 0) {
+        printf("%d\n", PARTS);
+        return 0;
+    }
+    if (count == 2) {
+        char *rest;
+        first = (int)strtol(argument[1], &rest, 10);
+        must(*rest == '\0' && first >= 0 && first < PARTS, "the argument: the number of a part");
+        end = first + 1;
+    }
     setenv("GRS_DEADLINE", "120", 0);
     open_gpus();
-    for (int i = 0; i < POLICIES; i++) {
-        plain[i] = policy_open(&policies[i]);
-        stalling[i] = policy_open_stalling(&policies[i]);
-        for (int tp = 1; tp <= MAX_TP; tp++) {
-            list[i * (MAX_TP + 1) + tp - 1] = (struct wanted){M, N, K, tp, plain[i]};
+    for (int part = first; part < end; part++) {
+        const struct policy *policy = &policies[part / 2];
+        ctx[part] = is_left(part) ? policy_open_stalling(policy) : policy_open(policy);
+        for (int tp = is_left(part) ? MAX_TP : 1; tp <= MAX_TP; tp++) {
+            list[wanted++] = (struct wanted){M, N, K, tp, ctx[part]};
         }
-        list[i * (MAX_TP + 1) + MAX_TP] = (struct wanted){M, N, K, MAX_TP, stalling[i]};
     }
-    compile_all(list, POLICIES * (MAX_TP + 1));
-    for (int i = 0; i < POLICIES; i++) {
-        for (int tp = 1; tp <= MAX_TP; tp++) {
-            test_policy(plain[i], &policies[i], tp);
-        }
-        test_leaving(stalling[i], &policies[i], 0);
-        test_leaving(stalling[i], &policies[i], 4);
-        grs_ctx_close(plain[i]);
-        grs_ctx_close(stalling[i]);
+    compile_all(list, wanted);
+    for (int part = first; part < end; part++) {
+        test_part(ctx[part], part);
+        grs_ctx_close(ctx[part]);
     }
     close_gpus();
     return finish();

@@ -1,77 +1,149 @@
 #!/usr/bin/env bash
 # compute-sanitizer's four tools over every policy with 1, 2 and 3 ranks in one grid, and over launches that are left half-way
-# (test_policies): not one report. Before that, that each tool finds a mistake that is planted for it.
+# (test_policies): not one report, but for those pairs of accesses that suppress_racecheck.txt lists with a reason. Before
+# that, that each tool finds a mistake that is planted for it (planted.cu). docs/sanitizer.md tells more.
 #
-# SANITIZER: the program, where it is neither in PATH nor in a toolkit's usual place; SANITIZER_LOGS: a folder for what the
-# tools say. Reports that are the tool's own mistake would be listed in tests/gpu/suppress_TOOL.xml, each with its reason and
-# what shows it; a tool without such a file is run without.
+# SANITIZER: the program, instead of the newest in PATH, toolkits and Python packages; SANITIZER_LIMIT: seconds that each run
+# may take; SANITIZER_LOGS: a folder for what the tools say.
 # shellcheck disable=SC2317 # functions are called by name, through check
 set -u
 # shellcheck source=tests/tap.sh
 . "$(dirname "$0")/../tap.sh"
-logs=${SANITIZER_LOGS:-$TMP}
-export GRS_DEADLINE=${GRS_DEADLINE:-120}
+logs=${SANITIZER_LOGS:-$TMP/logs}
+policies=$BUILD/tests/gpu/test_policies
+export GRS_DEADLINE=${GRS_DEADLINE:-120} GRS_LINE_INFO=1
+mkdir -p "$logs"
 
-find_sanitizer() {
-    local path
-    for path in "${SANITIZER:-}" "$(command -v compute-sanitizer)" /usr/local/cuda*/bin/compute-sanitizer \
-        /usr/local/cuda*/compute-sanitizer/compute-sanitizer /opt/nvidia/*/compute-sanitizer; do
-        [[ -x $path && ! -d $path ]] && echo "$path" && return
-    done
-    return 1
+version() { "$1" --version 2>/dev/null | grep -oE '20[0-9]{2}\.[0-9]+(\.[0-9]+)*' | head -n 1; }
+candidates() {
+    [[ -z ${SANITIZER:-} ]] || { echo "$SANITIZER" && return; }
+    command -v compute-sanitizer
+    printf '%s\n' /usr/local/cuda*/bin/compute-sanitizer /opt/nvidia/*/compute-sanitizer
+    python3 -c 'import glob, site, sys
+for path in [*sys.path, site.getusersitepackages()]:
+    print(*glob.glob(path + "/nvidia/*/compute-sanitizer/compute-sanitizer"), sep="\n")'
 }
-if ! sanitizer=$(find_sanitizer); then
-    skip "compute-sanitizer" "it is not installed; it comes with the CUDA toolkit (SANITIZER names it)"
+newest() {
+    local path found
+    candidates | while read -r path; do
+        if [[ -x $path && ! -d $path ]] && found=$(version "$path") && [[ -n $found ]]; then echo "$found $path"; fi
+    done | sort -V | tail -n 1
+}
+read -r found sanitizer < <(newest)
+if [[ -z ${sanitizer:-} ]]; then
+    skip "compute-sanitizer" "it is not installed: tools/install_deps.sh gpu (SANITIZER names one)"
     finish
 fi
+echo "# $sanitizer, $found"
 
-# options TOOL: barriers are counted from above, since they lie in memory that is not declared; 9 is the exit code of a report.
-options() {
-    echo "--tool $1 --error-exitcode 9 --print-limit 50"
-    case $1 in
-        memcheck) echo "--leak-check full --padding 4096" ;;
-        racecheck | synccheck) echo "--num-cuda-barriers 64" ;;
+# The number of processors bounds how many run at a time.
+in_background() {
+    while [[ $(jobs -rp | wc -l) -ge $(nproc) ]]; do wait -n; done
+    "$@" &
+}
+# under TOOL NAME PROGRAM...: its output in NAME.log and its exit code, 9 where something was reported, in NAME.code. Barriers are
+# counted from above, since they lie in memory that is not declared.
+under() {
+    local tool=$1 log=$logs/$2 options=()
+    shift 2
+    case $tool in
+    memcheck) options=(--leak-check full --padding 4096) ;;
+    racecheck | synccheck) options=(--num-cuda-barriers 64) ;;
     esac
-    [[ ! -f tests/gpu/suppress_$1.xml ]] || echo "--suppressions tests/gpu/suppress_$1.xml"
+    timeout "${SANITIZER_LIMIT:-600}" "$sanitizer" --tool "$tool" --error-exitcode 9 --print-limit 100000 --launch-timeout 120 \
+        "${options[@]}" "$@" >"$log.log" 2>&1
+    echo $? >"$log.code"
 }
+# A part of test_policies with a cache of its own, in which no two kernels have the same name.
+part_alone() { GRS_CACHE_DIR=$TMP/cache/$1 timeout 300 "$policies" "$1" >"$logs/alone-$1.log" 2>&1; }
+part_under_racecheck() { GRS_CACHE_DIR=$TMP/cache/$1 under racecheck "racecheck-$1" "$policies" "$1"; }
 
-# starts TOOL PROGRAM...: under the tool, in the background; its output in TOOL-PROGRAM.log and its exit code in .code.
-starts() {
-    local tool=$1 log
-    shift
-    log=$logs/$tool-$(basename "$1")
-    # shellcheck disable=SC2046 # options are words
-    {
-        timeout "${SANITIZER_LIMIT:-600}" "$sanitizer" $(options "$tool") "$@"
-        echo $? >"$log.code"
-    } >"$log.log" 2>&1 &
+code() { cat "$logs/$1.code"; }
+said() { grep -qE "$2" "$logs/$1.log"; }
+finds() { # KERNEL TEXT: the planted mistake, and nothing else is wrong with the run
+    tail -n 40 "$logs/$1.log"
+    [[ $(code "$1") -ne 0 ]] && said "$1" "$2"
 }
-finds() { # TOOL: the planted mistake, and nothing else is wrong with the run
-    local log=$logs/$1-planted
-    tail -n 40 "$log.log"
-    [[ $(cat "$log.code") -ne 0 ]] && grep -qE "$2" "$log.log"
+complete() { # NAME: the program ran to its end under the tool, and the tool has seen all
+    said "$1" '^1\.\.[1-9]' && ! said "$1" 'Internal Sanitizer Error|Detected overflow|Errors might go undetected|^not ok'
 }
 clean() {
-    local log=$logs/$1-test_policies summary='ERROR SUMMARY: 0 errors'
-    [[ $1 = racecheck ]] && summary='RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)'
-    grep -vE '^ok [0-9]+' "$log.log" | head -n 100
-    [[ $(cat "$log.code") -eq 0 ]] && grep -qF "$summary" "$log.log" && grep -q '^1\.\.[1-9]' "$log.log" &&
-        ! grep -qE 'Internal Sanitizer Error|Detected overflow|Errors might go undetected|^not ok' "$log.log"
+    grep -vE '^ok [0-9]+' "$logs/$1.log" | head -n 100
+    [[ $(code "$1") -eq 0 ]] && said "$1" 'ERROR SUMMARY: 0 errors'
+}
+clean_policies() { clean "$1" && complete "$1"; }
+passed_alone() {
+    local part
+    for part in "${parts[@]}"; do
+        if ! complete "alone-$part"; then cat "$logs/alone-$part.log" && return 1; fi
+    done
+}
+# right_but_reported KERNEL: adds it to `shown`, where this tool reports it; its run is otherwise fine.
+right_but_reported() {
+    cat "$logs/$1.log"
+    if [[ $(code "$1") -ne 0 ]]; then
+        [[ $(code "$1") -eq 9 ]] && said "$1" 'Race reported' && said "$1" 'SUMMARY: 1 hazard displayed' && shown+=("$1")
+    fi
+}
+explain_part() {
+    python3 tests/gpu/races.py "$logs/racecheck-$1.log" "$TMP/cache/$1" "${shown[@]}" >"$logs/races-$1.log" 2>&1
+    echo $? >"$logs/races-$1.code"
+}
+nothing_but_the_list() {
+    local part bad=0
+    for part in "${parts[@]}"; do in_background explain_part "$part"; done
+    wait
+    for part in "${parts[@]}"; do
+        if ! complete "racecheck-$part" || [[ $(code "racecheck-$part") != [09] ]]; then
+            grep -vE '^==' "$logs/racecheck-$part.log" | tail -n 20
+            bad=1
+        fi
+        if [[ $(code "races-$part") -ne 0 ]]; then echo "part $part:" && cat "$logs/races-$part.log" && bad=1; fi
+    done
+    return "$bad"
 }
 
-# Alone first: it compiles the kernels, which then come from the cache.
-export GRS_CACHE_DIR=${GRS_CACHE_DIR:-$TMP/cache}
-check "without a tool" "$BUILD/tests/gpu/test_policies"
+# Without a tool first: that compiles the kernels, which then come from the caches.
+mapfile -t parts < <(seq 0 $(($("$policies" parts) - 1)))
+for part in "${parts[@]}"; do in_background part_alone "$part"; done
+wait
+check "without a tool" passed_alone
+
+caches=$(printf "$TMP/cache/%s:" "${parts[@]}")
+for tool in memcheck synccheck initcheck; do
+    GRS_CACHE_DIR=$TMP/cache/all GRS_CACHE_RO_DIRS=${caches%:} in_background under $tool $tool-policies "$policies"
+done
+for part in "${parts[@]}"; do in_background part_under_racecheck "$part"; done
 for tool in memcheck racecheck synccheck initcheck; do
-    starts $tool "$BUILD/tests/gpu/planted" $tool
-    starts $tool "$BUILD/tests/gpu/test_policies"
+    in_background under $tool $tool "$BUILD/tests/gpu/planted" $tool
+done
+for kernel in racecheck_word racecheck_copy racecheck_flag initcheck_copy; do
+    in_background under "${kernel%_*}" $kernel "$BUILD/tests/gpu/planted" $kernel
 done
 wait
+
 check "memcheck finds a write behind an allocation" finds memcheck 'Invalid __global__ write'
 check "racecheck finds a race between warps" finds racecheck 'Race reported'
 check "synccheck finds a barrier that nobody waited for" finds synccheck 'Barrier error detected'
 check "initcheck finds a read of what nobody wrote" finds initcheck 'Uninitialized __global__ memory read'
-for tool in memcheck racecheck synccheck initcheck; do
-    check "$tool: every policy, 1 to 3 ranks in one grid, and launches that are left: clean" clean $tool
+for tool in memcheck synccheck; do
+    check "$tool: every policy, 1 to 3 ranks in one grid, and launches that are left: clean" clean_policies $tool-policies
 done
+if [[ $(printf '%s\n' 2025.4 "$found" | sort -V | head -n 1) = 2025.4 ]]; then
+    check "initcheck knows what the copy engine writes" clean initcheck_copy
+    check "initcheck: every policy: clean" clean_policies initcheck-policies
+else
+    skip "initcheck: every policy" "it knows the copy engine from 2025.4 on, and this is $found: tools/install_deps.sh gpu"
+fi
+shown=()
+for kernel in racecheck_word racecheck_copy racecheck_flag; do
+    check "racecheck: $kernel, which is right, is clean or reported" right_but_reported $kernel
+done
+if python3 tests/gpu/races.py --find >"$TMP/nvdisasm" 2>&1; then
+    check "racecheck: every policy: what suppress_racecheck.txt lists, and nothing else" nothing_but_the_list
+    awk '/, [0-9]+ times$/ { sub(",", ""); times[$1] += $2 } END { for (name in times) print "# " name ": " times[name] " times" }' \
+        "$logs"/races-*.log
+else
+    skip "racecheck: every policy" "$(cat "$TMP/nvdisasm"), or tools/install_deps.sh gpu"
+fi
 finish
