@@ -65,7 +65,7 @@ scripts_are_bash() {
     return "$bad"
 }
 
-every_row_has_a_reason() { ! grep -vE '^ *(#|$)' deps.txt | grep -vE '^(apt|apt\?|pip) +(build|check|fuzz|run) +[a-z0-9.+-]+ +[^ ].{5,}$'; }
+every_row_has_a_reason() { ! grep -vE '^ *(#|$)' deps.txt | grep -vE '^(apt|apt\?|pip) +(build|check|fuzz|run|gpu) +[a-z0-9.+-]+ +[^ ].{5,}$'; }
 
 # A system where all is there: the script says nothing and installs nothing.
 quiet_when_complete() {

@@ -2,7 +2,7 @@
 # Installs the packages of deps.txt that are missing, on Debian or Ubuntu, as root or through sudo. Says nothing when
 # nothing is missing.
 #
-#   tools/install_deps.sh [GROUP...]     default: every group
+#   tools/install_deps.sh [GROUP...]     default: every group but gpu
 set -eu
 cd "$(dirname "$0")/.."
 groups=" ${*:-build check fuzz run} "
@@ -23,6 +23,15 @@ nvrtc_found() {
         if [[ -e $place ]]; then return 0; fi
     done
     ldconfig -p 2>/dev/null | grep -q 'libnvrtc\.so'
+}
+
+# Some copy of what a package of Python brings is there.
+brought() {
+    case $1 in
+    nvidia-cuda-nvrtc-*) nvrtc_found ;;
+    nvidia-cuda-nvdisasm) python3 tests/gpu/races.py --find >/dev/null 2>&1 ;;
+    *) python3 -m pip show --quiet "$1" >/dev/null 2>&1 ;;
+    esac
 }
 
 if ! command -v dpkg-query >/dev/null; then
@@ -60,7 +69,7 @@ else
 fi
 
 for name in $(wanted pip); do
-    if nvrtc_found; then continue; fi
+    if brought "$name"; then continue; fi
     echo "deps: installing $name (pip)"
     # Into the virtual environment where there is one, else below ~/.local: both are places that the library searches.
     options=(--quiet --disable-pip-version-check --no-deps)
@@ -69,6 +78,6 @@ for name in $(wanted pip); do
         if python3 -m pip install --help | grep -q break-system-packages; then options+=(--break-system-packages); fi
     fi
     if ! python3 -m pip install "${options[@]}" "$name"; then
-        echo "deps: $name could not be installed: kernels cannot be compiled here; everything else works" >&2
+        echo "deps: $name could not be installed: what deps.txt says of it cannot be done here; everything else works" >&2
     fi
 done
