@@ -143,6 +143,7 @@ typedef struct grs_kernel_info {
     int max_sms;                  /* largest grid a rank that the plan was proved for                   */
     double expected_us, limit_us; /* grs_kernel_times for times_m                                       */
     int64_t times_m;              /* m_max; in the last class, which is open, 16384 or m_min if larger  */
+    size_t memory_bytes;          /* grs_kernel_memory for times_m, on as many SMs as the times are for */
 } grs_kernel_info;
 
 GRS_API

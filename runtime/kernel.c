@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/error.h"
+#include "generator/plan_explain.h"
 #include "runtime/context.h"
 #include "runtime/driver.h"
 #include "runtime/options.h"
@@ -117,7 +118,9 @@ grs_status grs_kernel_get_info(const grs_kernel *kernel, grs_kernel_info *info, 
     }
     const struct plan *plan = &kernel->plan;
     struct plan_estimate estimate;
+    struct symm_sizes sizes;
     plan_estimate(plan, times_m(plan), &estimate);
+    symm_sizes_of(plan, times_m(plan), explain_grid(plan), &sizes);
     grs_kernel_info full = {
         .size = sizeof(full),
         .name = kernel->plan.name,
@@ -142,6 +145,7 @@ grs_status grs_kernel_get_info(const grs_kernel *kernel, grs_kernel_info *info, 
         .expected_us = estimate.expected_us,
         .limit_us = estimate.limit_us,
         .times_m = times_m(plan),
+        .memory_bytes = symm_total(&sizes),
     };
     return options_return(info, &full, sizeof(full), "grs_kernel_info", err);
 }

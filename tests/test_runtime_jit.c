@@ -375,6 +375,8 @@ static void test_info_and_images(void **state) {
     assert_int_equal(grs_kernel_memory(kernel, 64, 66, &bytes, &err), GRS_OK);
     assert_int_equal(grs_kernel_memory(kernel, 1024, 66, &more, &err), GRS_OK);
     assert_true(bytes < more);
+    assert_int_equal(grs_kernel_memory(kernel, info.times_m, 132, &more, &err), GRS_OK); /* an H200's SMs */
+    assert_int_equal(info.memory_bytes, more);
     assert_int_equal(grs_kernel_memory(kernel, 0, 66, &bytes, &err), GRS_ERR_ARGUMENT);
     assert_int_equal(grs_kernel_memory(kernel, 64, 100000, &bytes, &err), GRS_ERR_ARGUMENT);
     assert_int_equal(grs_kernel_memory(kernel, 64, 0, &bytes, &err), GRS_ERR_DRIVER); /* nobody knows how many */
