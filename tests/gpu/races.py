@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """What racecheck reported, by the lines of the templates that the accesses come from.
 
-    tests/gpu/races.py REPORT CACHE [KERNEL...]   fails unless every pair of accesses is listed in suppress_racecheck.txt
+    tests/gpu/races.py REPORT CACHE [KERNEL...]   fails unless each pair of accesses is listed in suppress_racecheck.txt
     tests/gpu/races.py --find                     prints where nvdisasm is; fails where it is not installed
 
-REPORT: compute-sanitizer's output (--tool racecheck --print-limit 100000). CACHE: the cache that the kernels came from, compiled
-with GRS_LINE_INFO; no two of them have the same name, for racecheck says no more of a kernel. KERNEL: those of planted.cu that
-the same tool reports although they are right: what is listed for others counts as not listed. $BUILD has grsgen.
+REPORT: compute-sanitizer's output (--tool racecheck --print-limit 100000). CACHE: the cache that the kernels came from,
+compiled with GRS_LINE_INFO; no two of them have the same name, for racecheck says no more of a kernel. KERNEL: those of
+planted.cu that the same tool reports although they are right: what is listed for others counts as not listed. $BUILD has
+grsgen.
 """
 
 import collections
@@ -106,7 +107,7 @@ REMARK = r"=+ *(COMPUTE-SANITIZER|(Saved host backtrace|Host Frame|Device Frame)
 
 
 def read_report(text):
-    """[(earlier access, later access, times), …]; an access is (kind, kernel, offset). Fails if anything else is reported."""
+    """[(earlier access, later access, times), …]; an access is (kind, kernel, offset). Fails at anything else."""
     pairs, races, earlier, summary = [], 0, None, None
     for line in text.splitlines():
         if not line.startswith("=="):

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# compute-sanitizer's four tools over every policy with 1, 2 and 3 ranks in one grid, and over launches that are left half-way
-# (test_policies): not one report, but for those pairs of accesses that suppress_racecheck.txt lists with a reason. Before
-# that, that each tool finds a mistake that is planted for it (planted.cu). docs/sanitizer.md tells more.
+# compute-sanitizer's four tools over every policy with 1, 2 and 3 ranks in one grid, and over launches that are left
+# half-way (test_policies): not one report, but for those pairs of accesses that suppress_racecheck.txt lists with a
+# reason. Before that, that each tool finds a mistake that is planted for it (planted.cu). docs/sanitizer.md tells more.
 #
 # SANITIZER: the program, instead of the newest in PATH, toolkits and Python packages; SANITIZER_LIMIT: seconds that each run
 # may take; SANITIZER_LOGS: a folder for what the tools say.
@@ -41,8 +41,8 @@ in_background() {
     while [[ $(jobs -rp | wc -l) -ge $(nproc) ]]; do wait -n; done
     "$@" &
 }
-# under TOOL NAME PROGRAM...: its output in NAME.log and its exit code, 9 where something was reported, in NAME.code. Barriers are
-# counted from above, since they lie in memory that is not declared.
+# under TOOL NAME PROGRAM...: its output in NAME.log and its exit code, 9 where something was reported, in NAME.code.
+# Barriers are counted from above, since they lie in memory that is not declared.
 under() {
     local tool=$1 log=$logs/$2 options=()
     shift 2
@@ -50,8 +50,8 @@ under() {
     memcheck) options=(--leak-check full --padding 4096) ;;
     racecheck | synccheck) options=(--num-cuda-barriers 64) ;;
     esac
-    timeout "${SANITIZER_LIMIT:-600}" "$sanitizer" --tool "$tool" --error-exitcode 9 --print-limit 100000 --launch-timeout 120 \
-        "${options[@]}" "$@" >"$log.log" 2>&1
+    options+=(--error-exitcode 9 --print-limit 100000 --launch-timeout 120)
+    timeout "${SANITIZER_LIMIT:-600}" "$sanitizer" --tool "$tool" "${options[@]}" "$@" >"$log.log" 2>&1
     echo $? >"$log.code"
 }
 # A part of test_policies with a cache of its own, in which no two kernels have the same name.
@@ -141,8 +141,8 @@ for kernel in racecheck_word racecheck_copy racecheck_flag; do
 done
 if python3 tests/gpu/races.py --find >"$TMP/nvdisasm" 2>&1; then
     check "racecheck: every policy: what suppress_racecheck.txt lists, and nothing else" nothing_but_the_list
-    awk '/, [0-9]+ times$/ { sub(",", ""); times[$1] += $2 } END { for (name in times) print "# " name ": " times[name] " times" }' \
-        "$logs"/races-*.log
+    awk '/, [0-9]+ times$/ { sub(",", ""); times[$1] += $2 }
+         END { for (name in times) print "# " name ": " times[name] " times" }' "$logs"/races-*.log
 else
     skip "racecheck: every policy" "$(cat "$TMP/nvdisasm"), or tools/install_deps.sh gpu"
 fi
