@@ -156,7 +156,12 @@ older_than_an_arch() (
     exits 0 "$grsgen" cache list --arch sm_103a && says out sm_103a && ! grep -q sm_100a "$TMP/out" || return 1
     exits 2 "$grsgen" cache list --arch sm_104a && says err "--arch: 'sm_104a' is not possible, allowed: sm_90a, sm_100a, sm_100f, sm_103a"
 )
-emit_ptx() { exits 0 "$grsgen" --shape 5,520,136,8 --emit ptx && says out ".target sm_90a" && says out "wgmma.mma_async"; }
+emit_ptx() {
+    exits 0 "$grsgen" --shape 5,520,136,8 --emit ptx && says out "// grs_gemm_rs_n520_k136_tp8_" && says out "// compiled by NVRTC " &&
+        grep -qE '^// key [0-9a-f]{64}$' "$TMP/out" && says out "//   tile.m: 128" && says out "// grs: signal tile" || return 1
+    sed -i 's,//.*,,' "$TMP/out" # comments are no instructions
+    says out ".target sm_90a" && says out "wgmma.mma_async" && says out "red.release.sys.global.or.b64"
+}
 emit_cubin() { exits 0 "$grsgen" --shape 5,520,136,8 --emit cubin && [[ $(head -c 4 "$TMP/out" | tr -d '\177') == ELF ]]; }
 emit_log() { exits 0 "$grsgen" --shape 5,520,136,8 --emit log && says out "registers"; }
 # Stands in for NVIDIA's: what counts here is how it is found and called.

@@ -323,6 +323,7 @@ static void test_info_and_images(void **state) {
     const grs_kernel *kernel, *other;
     const void *data;
     size_t length, bytes, more;
+    char text[512];
     (void)state;
     assert_int_equal(grs_ctx_get(ctx, 64, 256, 128, 2, &kernel, &err), GRS_OK);
     grs_kernel_info info = info_of(kernel);
@@ -363,7 +364,10 @@ static void test_info_and_images(void **state) {
     assert_memory_equal(data, "\177ELF", 4);
     assert_int_equal(grs_kernel_image(kernel, GRS_IMAGE_PTX, &data, &length, &err), GRS_OK);
     assert_int_equal(strlen(data), length);
-    assert_non_null(strstr(data, info.name));
+    snprintf(text, sizeof(text), "\n// key %s\n", info.key);
+    assert_non_null(strstr(data, text));
+    snprintf(text, sizeof(text), "\n.visible .entry %s(", info.name); /* beyond the comment, which names it too */
+    assert_non_null(strstr(data, text));
     assert_int_equal(grs_kernel_image(kernel, GRS_IMAGE_SOURCE, &data, &length, &err), GRS_OK);
     assert_non_null(strstr(data, info.name));
     assert_null(strstr(data, "#include \"grs/")); /* one standalone file */
