@@ -19,7 +19,7 @@ struct transfer {
     uint32_t bytes;  // of shared memory
     bool is_tensor;
     tensor_shape shape; // with is_tensor
-    int64_t x, y;
+    int64_t x, y, z;
     char *global; // without
     mbarrier *barrier;
     uint32_t count;            // of the barrier's agent (loads)
@@ -28,6 +28,11 @@ struct transfer {
 };
 
 namespace {
+
+// Element (0, 0) of the matrix that the box lies in.
+char *layer_of(const transfer &t) {
+    return t.shape.base + static_cast<uint64_t>(t.z) * t.shape.layer_stride_bytes;
+}
 
 // Calls piece(offset in shared memory, global address or nullptr outside the tensor, bytes inside, bytes) for each 16-byte
 // unit of a box, or once for contiguous bytes.
@@ -44,7 +49,7 @@ template <class F> void each_piece(const transfer &t, F piece) {
             int64_t x = t.x + u / 2, inside = std::min<int64_t>(8, static_cast<int64_t>(s.columns) - x);
             bool is_inside = y >= 0 && y < static_cast<int64_t>(s.rows) && x >= 0 && inside > 0;
             uint32_t address = swizzle(t.offset + window_base + r * row_bytes + u, s.swizzle_bytes);
-            char *global = is_inside ? s.base + static_cast<uint64_t>(y) * s.stride_bytes + x * 2 : nullptr;
+            char *global = is_inside ? layer_of(t) + static_cast<uint64_t>(y) * s.stride_bytes + x * 2 : nullptr;
             piece(address - window_base, global, is_inside ? static_cast<uint32_t>(inside) * 2 : 0, 16);
         }
     }
@@ -117,7 +122,7 @@ void check_all_global(const transfer &t, bool is_write, const epoch &e) {
     for (uint32_t i = 0; i < s.box_rows && left < right; ++i) {
         int64_t y = t.y + i;
         if (y >= 0 && y < static_cast<int64_t>(s.rows))
-            check_global(t, s.base + static_cast<uint64_t>(y) * s.stride_bytes + left * 2,
+            check_global(t, layer_of(t) + static_cast<uint64_t>(y) * s.stride_bytes + left * 2,
                          static_cast<uint32_t>(right - left) * 2, is_write, e);
     }
 }
@@ -138,14 +143,21 @@ void check_all_shared(const transfer &t, bool is_write, const epoch &e) {
         record_read(a, g, count, e);
 }
 
-void set_tensor(transfer &t, const void *map, int32_t x, int32_t y) {
+void set_tensor(transfer &t, const void *map, int32_t x, int32_t y, int32_t z = -1) {
     if (reinterpret_cast<uintptr_t>(map) % 64)
         fail(EMU_BAD_OPERAND, "%s: the tensor map at %p is not 64-byte aligned", t.instruction, map);
     const tensor_shape *shape = tensor_map_decode(map);
     if (!shape)
         fail(EMU_BAD_OPERAND, "%s: no tensor map lies at %p", t.instruction, map);
+    if ((z < 0) != (shape->layers == 0))
+        fail(EMU_BAD_OPERAND, "%s: the tensor map at %p has %s dimensions", t.instruction, map,
+             shape->layers ? "3" : "2");
+    if (z >= 0 &&
+        static_cast<uint64_t>(z) >= shape->layers) // the copy engine would clip it: no kernel of ours wants that
+        fail(EMU_BAD_OPERAND, "%s: layer %d of %llu", t.instruction, z, static_cast<unsigned long long>(shape->layers));
     t.is_tensor = true;
     t.shape = *shape;
+    t.z = z < 0 ? 0 : z;
     t.x = x;
     t.y = y;
     t.bytes = shape->box_columns * shape->box_rows * 2;
@@ -311,10 +323,10 @@ void device_tensor_load_pair(void *destination, const void *map, void *barrier, 
     issue_load(std::move(t), destination, home, home.shared + c.offset(barrier), 128);
 }
 
-void device_tensor_store(const void *map, const void *source, int32_t x, int32_t y) {
+void device_tensor_store(const void *map, const void *source, int32_t x, int32_t y, int32_t z) {
     the->maybe_yield();
     std::unique_ptr<transfer> t = begin("tensor store", *current().in);
-    set_tensor(*t, map, x, y);
+    set_tensor(*t, map, x, y, z);
     issue_store(std::move(t), source, 128);
 }
 

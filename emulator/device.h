@@ -51,7 +51,7 @@ struct emu_device {
     // copy engine; `ctas`: CTAs of the cluster that receive it, by bit; 0: this one
     void (*tensor_prefetch)(const void *map);
     void (*tensor_load)(void *destination, const void *map, void *barrier, int32_t x, int32_t y, uint32_t ctas);
-    void (*tensor_store)(const void *map, const void *source, int32_t x, int32_t y);
+    void (*tensor_store)(const void *map, const void *source, int32_t x, int32_t y, int32_t z); // z -1: a matrix
     void (*bulk_load)(void *destination, const void *source, uint32_t bytes, void *barrier);
     void (*bulk_store)(void *destination, const void *source, uint32_t bytes);
     void (*bulk_commit)();

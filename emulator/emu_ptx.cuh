@@ -112,6 +112,11 @@ GRS_DEVICE bool barrier_test_wait(Barrier *barrier, uint32_t parity) {
     return device->mbarrier_wait(barrier, parity, false);
 }
 
+// ------------------------------------------------------------------ launches in a row: one after another here
+
+GRS_DEVICE void wait_for_earlier_launches() {}
+GRS_DEVICE void let_next_launch_start() {}
+
 // ------------------------------------------------------------------ copy engine
 
 GRS_DEVICE void prefetch_tensor_map(const grs_tensor_map *map) {
@@ -124,8 +129,14 @@ GRS_DEVICE void tensor_load_multicast(void *destination, const grs_tensor_map *m
                                       int32_t y, uint16_t ctas) {
     device->tensor_load(destination, map, barrier, x, y, ctas);
 }
-GRS_DEVICE void tensor_store(const grs_tensor_map *map, const void *source, int32_t x, int32_t y) {
-    device->tensor_store(map, source, x, y);
+GRS_DEVICE uint64_t policy_evict_first() {
+    return 0;
+}
+GRS_DEVICE void tensor_store(const grs_tensor_map *map, const void *source, int32_t x, int32_t y, uint64_t) {
+    device->tensor_store(map, source, x, y, -1);
+}
+GRS_DEVICE void tensor_store(const grs_tensor_map *map, const void *source, int32_t x, int32_t y, int32_t z, uint64_t) {
+    device->tensor_store(map, source, x, y, z);
 }
 GRS_DEVICE void bulk_load(void *destination, const void *source, uint32_t bytes, Barrier *barrier) {
     device->bulk_load(destination, source, bytes, barrier);

@@ -115,6 +115,11 @@ grs_status encode(const struct plan *plan, int64_t m, const emu_operands &o, int
     if (status == GRS_OK && kept > 0)
         status = emu::tensor_map_encode(o.d, n, static_cast<uint64_t>(kept), static_cast<uint64_t>(o.ldd),
                                         box(boxes.d, 0), box(boxes.d, 1), 128, &args->d, err);
+    uint64_t tile = static_cast<uint64_t>(boxes.d_tiles);
+    if (status == GRS_OK && kept > 0 && tile > 0)
+        status =
+            emu::tensor_map_encode_layers(o.d, tile, static_cast<uint64_t>(kept), static_cast<uint64_t>(o.ldd),
+                                          n / tile, tile, box(boxes.d, 0), box(boxes.d, 1), 128, &args->d_tiles, err);
     return status;
 }
 

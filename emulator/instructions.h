@@ -19,7 +19,7 @@ void device_mbarrier_arrive_remote(void *barrier, uint32_t cluster_rank);
 bool device_mbarrier_wait(void *barrier, uint32_t parity, bool suspend);
 void device_tensor_prefetch(const void *map);
 void device_tensor_load(void *destination, const void *map, void *barrier, int32_t x, int32_t y, uint32_t ctas);
-void device_tensor_store(const void *map, const void *source, int32_t x, int32_t y);
+void device_tensor_store(const void *map, const void *source, int32_t x, int32_t y, int32_t z);
 void device_bulk_load(void *destination, const void *source, uint32_t bytes, void *barrier);
 void device_bulk_store(void *destination, const void *source, uint32_t bytes);
 void device_bulk_commit();

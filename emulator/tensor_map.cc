@@ -40,8 +40,29 @@ grs_status tensor_map_encode(const void *base, uint64_t columns, uint64_t rows, 
                           columns,   rows,
                           stride,    box_columns,
                           box_rows,  swizzle_bytes,
+                          0,         0,
                           0};
     memset(out, 0, sizeof(*out));
+    memcpy(out, &shape, sizeof(shape));
+    return GRS_OK;
+}
+
+grs_status tensor_map_encode_layers(const void *base, uint64_t columns, uint64_t rows, uint64_t stride_elements,
+                                    uint64_t layers, uint64_t layer_stride_elements, uint32_t box_columns,
+                                    uint32_t box_rows, uint32_t swizzle_bytes, grs_tensor_map *out, grs_error *err) {
+    uint64_t layer_stride = layer_stride_elements * element_bytes;
+    if (layers < 1 || layers > uint64_t{1} << 32 || layer_stride % 16 || layer_stride >= uint64_t{1} << 40)
+        return error_set(err, GRS_ERR_ARGUMENT,
+                         "tensor map: %" PRIu64 " layers, %" PRIu64
+                         " bytes apart; allowed: 1 to 2^32, multiples of 16 below 2^40",
+                         layers, layer_stride);
+    grs_status status =
+        tensor_map_encode(base, columns, rows, stride_elements, box_columns, box_rows, swizzle_bytes, out, err);
+    if (status != GRS_OK)
+        return status;
+    tensor_shape shape = *tensor_map_decode(out);
+    shape.layers = layers;
+    shape.layer_stride_bytes = layer_stride;
     memcpy(out, &shape, sizeof(shape));
     return GRS_OK;
 }

@@ -14,13 +14,18 @@ struct tensor_shape {
     uint32_t box_columns, box_rows;
     uint32_t swizzle_bytes; // 0, 32, 64 or 128
     uint32_t unused;
+    uint64_t layers, layer_stride_bytes; // matrices, each so far after the one before; 0: one matrix
 };
 
 // The checks are those of cuTensorMapEncodeTiled: base 16-byte aligned, stride a multiple of 16 below 2^40, extents 1 to 2^32,
-// box sides 1 to 256, box rows of a multiple of 16 bytes that the swizzle spans.
+// box sides 1 to 256, box rows of a multiple of 16 bytes that the swizzle spans. tensor_map_encode_layers: with a third
+// dimension, in which boxes are one deep.
 grs_status tensor_map_encode(const void *base, uint64_t columns, uint64_t rows, uint64_t stride_elements,
                              uint32_t box_columns, uint32_t box_rows, uint32_t swizzle_bytes, grs_tensor_map *out,
                              grs_error *err);
+grs_status tensor_map_encode_layers(const void *base, uint64_t columns, uint64_t rows, uint64_t stride_elements,
+                                    uint64_t layers, uint64_t layer_stride_elements, uint32_t box_columns,
+                                    uint32_t box_rows, uint32_t swizzle_bytes, grs_tensor_map *out, grs_error *err);
 // nullptr: not a map that tensor_map_encode made.
 const tensor_shape *tensor_map_decode(const void *map);
 

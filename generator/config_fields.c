@@ -16,6 +16,7 @@ static const char *const order_choices[] = {"segment", "interleave", NULL};
 static const char *const m_choices[] = {"dynamic", "fixed", NULL};
 
 static const int64_t tile_m_allowed[] = {64, 128, 256, 0};
+static const int64_t tile_n_allowed[] = {64, 128, 168, 192, 256, 0};
 static const int64_t tile_k_allowed[] = {32, 64, 128, 0};
 
 const struct field_info config_fields[FIELD_COUNT] = {
@@ -42,6 +43,7 @@ const struct field_info config_fields[FIELD_COUNT] = {
                           "rows of D that one CTA finishes (under pingpong, one warpgroup); 256 needs cta_group: 2"},
     [FIELD_TILE_N] = {.key = "tile.n",
                       .constant = "block_n",
+                      .allowed = tile_n_allowed,
                       .min = 64,
                       .max = 256,
                       .multiple = 64,

@@ -52,6 +52,7 @@ static const struct not_built not_built[] = {
     {ARCH_SM90A, FIELD_TILE_M, 256, "64 or 128", "four math warpgroups and the roles are 640 threads"},
     {ARCH_SM100A, FIELD_TILE_K, 32, "64", "rows of 64 bytes need another swizzle"},
     {ARCH_SM100A, FIELD_TILE_K, 128, "64", "a box in the 128-byte swizzle is 64 columns wide"},
+    {ARCH_SM100A, FIELD_TILE_N, 168, "64, 128, 192 or 256", "tensor memory is read 32 columns at a time"},
     {ARCH_SM100A, FIELD_TILE_M, 64, "128", "64 rows leave half of the lanes of tensor memory unused"},
     {ARCH_SM100A, FIELD_TILE_M, 256, "128",
      "each CTA, of a pair too, finishes a row in each lane of its tensor memory"},
@@ -97,9 +98,10 @@ static grs_status check_registers(const struct config *config, const struct plan
     return refuse(config, FIELD_TILE_N, GRS_ERR_PLAN, err,
                   "%" PRId64
                   " columns need %d registers a thread (%d accumulators and %d more); %d threads%s share the "
-                  "%d of an SM, %d each; allowed: %s",
-                  plan->value[FIELD_TILE_N], accumulators + PLAN_OTHER_REGISTERS, accumulators, PLAN_OTHER_REGISTERS,
-                  plan->threads, beside, machine_of(plan->arch)->registers, plan->registers_launch, allowed);
+                  "%d of an SM, %d each and %d for these; allowed: %s",
+                  plan->value[FIELD_TILE_N], accumulators + plan_other_registers(plan), accumulators,
+                  plan_other_registers(plan), plan->threads, beside, machine_of(plan->arch)->registers,
+                  plan->registers_launch, plan->registers_consumer, allowed);
 }
 
 /* A column of tensor memory holds a column of an accumulator: 128 rows in FP32. */
@@ -140,9 +142,14 @@ static grs_status check_policies(const struct config *config, const struct plan 
     return GRS_OK;
 }
 
-/* Clusters are whole: the grid of a rank is a multiple of them. A CTA pair is one. */
+/* Clusters are whole: the grid of a rank is a multiple of them. A CTA pair is one. Each CTA brings whole swizzle atoms of B. */
 static grs_status check_grid(const struct config *config, const struct plan *plan, grs_error *err) {
     int64_t cluster = plan->value[FIELD_CLUSTER], sms = plan->value[FIELD_SMS];
+    if (plan->value[FIELD_TILE_N] % (8 * cluster))
+        return refuse(config, FIELD_TILE_N, GRS_ERR_PLAN, err,
+                      "%" PRId64 " columns with tile.cluster %" PRId64
+                      ", whose CTAs bring multiples of 8 each; allowed: 64, 128, 192 or 256",
+                      plan->value[FIELD_TILE_N], cluster);
     if (plan->value[FIELD_CTA_GROUP] > cluster)
         return refuse(config, FIELD_CLUSTER, GRS_ERR_PLAN, err,
                       "%" PRId64 " with tile.cta_group %" PRId64
@@ -330,7 +337,7 @@ grs_status plan_solve(const struct config *config, enum arch arch, const struct 
 
     const int64_t *v = plan.value;
     plan_assign_warps(&plan);
-    plan.tile_bytes = v[FIELD_TILE_M] * v[FIELD_TILE_N] * 2;
+    plan.tile_bytes = v[FIELD_TILE_M] * round_up(v[FIELD_TILE_N], PLAN_PANEL_COLUMNS) * 2;
     plan.stage_bytes = (v[FIELD_TILE_M] + v[FIELD_TILE_N] / v[FIELD_CTA_GROUP]) * v[FIELD_TILE_K] * 2;
     plan.group_tiles = v[FIELD_GRANULARITY] == GRANULARITY_TILE    ? 1
                        : v[FIELD_GRANULARITY] == GRANULARITY_GROUP ? (int)v[FIELD_GROUP]

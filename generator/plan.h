@@ -5,6 +5,7 @@
 #include "generator/config.h"
 #include "templates/args.h"
 
+#define PLAN_PANEL_COLUMNS 64 /* BF16 columns in 128 bytes, the widest swizzle: what tiles are made of */
 #define PLAN_MAX_REGIONS    16
 #define PLAN_MAX_TILES      (1 << 30) /* positions are 32-bit in the kernel, and a role may look one grid past the end */
 #define PLAN_TENSOR_COLUMNS 512       /* of tensor memory, a CTA: 128 lanes x 512 columns of 32 bits */
@@ -82,9 +83,11 @@ int64_t plan_bits_of(const struct plan *plan, int64_t M);
 /* Largest M that the kernel's 32-bit positions and coordinates can hold. */
 int64_t plan_max_m(const struct plan *plan);
 
-/* Boxes of the tensor maps: {columns, rows} in elements, 128-byte swizzle. */
+/* Boxes of the tensor maps: {columns, rows} in elements, 128-byte swizzle. d_tiles: columns of the view of D as tiles that lie
+ * side by side (args.h), which has boxes as D; 0: there is none.
+ * Rows of d: kept_rows in ring.cuh. */
 struct plan_boxes {
-    int a[2], b[2], d[2];
+    int a[2], b[2], d[2], d_tiles;
 };
 void plan_boxes(const struct plan *plan, struct plan_boxes *out);
 

@@ -3,8 +3,6 @@
 
 #include "generator/plan.h"
 
-#define PANEL_COLUMNS 64 /* BF16 columns in 128 bytes: the width of the widest swizzle */
-
 static int64_t ceil_div(int64_t a, int64_t b) {
     return (a + b - 1) / b;
 }
@@ -89,7 +87,11 @@ void plan_boxes(const struct plan *plan, struct plan_boxes *out) {
     int columns = (int)plan->value[FIELD_TILE_K], rows = (int)plan->value[FIELD_TILE_M];
     *out = (struct plan_boxes){.a = {columns, rows},
                                .b = {columns, (int)(plan->value[FIELD_TILE_N] / plan->value[FIELD_CLUSTER])},
-                               .d = {PANEL_COLUMNS, rows}};
+                               .d = {PLAN_PANEL_COLUMNS, plan->shape.tp == 1 ? 64 : rows},
+                               .d_tiles = plan->value[FIELD_TILE_N] % PLAN_PANEL_COLUMNS &&
+                                                  plan->shape.n >= plan->value[FIELD_TILE_N]
+                                              ? (int)plan->value[FIELD_TILE_N]
+                                              : 0};
 }
 
 int64_t plan_max_m(const struct plan *plan) {

@@ -38,12 +38,33 @@ int64_t plan_narrow_m(const struct config *config, enum arch arch, int64_t n, in
     return tp > 1 && ring > wave ? ring / WIDE_M * WIDE_M : wave;
 }
 
+#define TURN_N     168  /* the widest tile whose accumulators one warpgroup's registers hold */
+#define TURN_SPEED 1.01 /* of its loop against that of wide tiles, whose epilogue nobody hides (H200: bench/NOTES.md) */
+#define MOST_ROWS  16384
+
+bool plan_takes_turns(const struct config *config, enum arch arch, int64_t m, int64_t n) {
+    static const enum field fixed[] = {FIELD_TILE_M,  FIELD_TILE_N,     FIELD_SCHEDULE,
+                                       FIELD_CLUSTER, FIELD_RING_PLACE, FIELD_DRAIN_POLICY};
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
+        if (config->is_set[fixed[i]])
+            return false;
+    if (config_arch_family(arch) != ARCH_SM90A)
+        return false;
+    int64_t sms =
+        config->is_set[FIELD_SMS] && config->value[FIELD_SMS] ? config->value[FIELD_SMS] : machine_of(arch)->sms;
+    int64_t rows = ((m < MOST_ROWS ? m : MOST_ROWS) + WIDE_M - 1) / WIDE_M;
+    int64_t turn = rows * ((n + TURN_N - 1) / TURN_N), wide = rows * ((n + WIDE_N - 1) / WIDE_N);
+    return (double)((turn + sms - 1) / sms * TURN_N) < TURN_SPEED * (double)((wide + sms - 1) / sms * WIDE_N);
+}
+
 /* Stages that shared memory holds beside tile buffers, chunks and barriers (for which 1 KiB is ample). */
 static int64_t stages_beside(const struct plan *plan, int64_t columns) {
     const int64_t *v = plan->value;
     int64_t stage = (v[FIELD_TILE_M] + columns / v[FIELD_CTA_GROUP]) * v[FIELD_TILE_K] * 2;
     int64_t buffers = v[FIELD_RING_PLACE] == PLACE_SHARED ? v[FIELD_RING_DEPTH] : 1;
-    int64_t rest = v[FIELD_TILE_M] * columns * 2 * buffers + v[FIELD_CHUNK_BYTES] * v[FIELD_CHUNK_COUNT] + 1024;
+    int64_t panels = (columns + PLAN_PANEL_COLUMNS - 1) / PLAN_PANEL_COLUMNS;
+    int64_t rest = v[FIELD_TILE_M] * panels * PLAN_PANEL_COLUMNS * 2 * buffers +
+                   v[FIELD_CHUNK_BYTES] * v[FIELD_CHUNK_COUNT] + 1024;
     return rest > plan->shared_limit ? 0 : (plan->shared_limit - rest) / stage;
 }
 
@@ -76,6 +97,7 @@ void plan_defaults(const struct config *config, struct plan *plan) {
     bool narrow = shape->m_max <= plan_narrow_m(config, plan->arch, shape->n, shape->k, shape->tp);
     bool pingpong = config->is_set[FIELD_SCHEDULE] && config->value[FIELD_SCHEDULE] == SCHEDULE_PINGPONG;
     bool alone = plan->shape.tp == 1;
+    bool turns = alone && !narrow && plan_takes_turns(config, plan->arch, shape->m_max, shape->n);
 
     take(config, plan, FIELD_SMS, 0, "the rank has the GPU to itself, or its share of it");
     take(config, plan, FIELD_LINK_GBPS, machine_of(plan->arch)->link_gbps, machine_of(plan->arch)->measured);
@@ -83,7 +105,10 @@ void plan_defaults(const struct config *config, struct plan *plan) {
          config_arch_family(plan->arch) == ARCH_SM100A ? "a row in each lane of tensor memory"
                                                        : "two math warpgroups of 64 rows share B");
     take(config, plan, FIELD_TILE_K, 64, "one 128-byte swizzle panel a stage");
-    take(config, plan, FIELD_SCHEDULE, SCHEDULE_COOPERATIVE, "the tile with most reuse");
+    if (turns)
+        take(config, plan, FIELD_SCHEDULE, SCHEDULE_PINGPONG, "one warpgroup's epilogue beside the other's products");
+    else
+        take(config, plan, FIELD_SCHEDULE, SCHEDULE_COOPERATIVE, "the tile with most reuse");
     take(config, plan, FIELD_CTA_GROUP, 1, "one CTA a tile");
     if (plan->value[FIELD_CTA_GROUP] > 1)
         take(config, plan, FIELD_CLUSTER, plan->value[FIELD_CTA_GROUP], "a CTA pair is a cluster");
@@ -119,6 +144,8 @@ void plan_defaults(const struct config *config, struct plan *plan) {
     take(config, plan, FIELD_M_MODE, M_DYNAMIC, "M is an argument of the launch");
     if (narrow)
         take_columns(config, plan, 128, "tiles of 256 columns make too few waves at this M");
+    else if (turns)
+        take_columns(config, plan, TURN_N, "the last wave of wider tiles would leave more SMs idle");
     else if (pingpong)
         take_columns(config, plan, 128, "each warpgroup keeps a whole tile in its registers");
     else

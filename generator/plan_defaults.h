@@ -12,4 +12,8 @@ void plan_defaults(const struct config *config, struct plan *plan);
  * when it is done, and narrow tiles are done in half the time. */
 int64_t plan_narrow_m(const struct config *config, enum arch arch, int64_t n, int64_t k, int tp);
 
+/* One rank on Hopper, above plan_narrow_m: whether two warpgroups take tiles of 128 x 168 in turn (pingpong) instead of sharing
+ * tiles of 128 x 256. By the columns that the busiest SM multiplies in so many whole waves of M rows. */
+bool plan_takes_turns(const struct config *config, enum arch arch, int64_t m, int64_t n);
+
 #endif

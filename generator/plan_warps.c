@@ -9,6 +9,8 @@
 #define ISSUER_THREADS   WARP      /* sm_100a: the warp that issues products and owns tensor memory           */
 #define MOST_REGISTERS   240       /* that math threads can use: few kernels need more                        */
 #define ROLE_REGISTERS   64
+#define FEWER_REGISTERS  56 /* beside math threads with more accumulators than MANY, which would spill */
+#define MANY             160
 #define MORE_REGISTERS   80 /* where ptxas would spill: with wait counters, or several senders of one outbox */
 
 /* drain.policy: lane_per_stage gives each place that a store leaves from a warp: a tile buffer, or with ring.place: global,
@@ -64,7 +66,9 @@ void plan_share_registers(struct plan *plan) {
     if (plan->tensor_columns) /* no accumulators in registers: every role has more than it needs */
         return;
     bool senders = plan->ship_lanes > 1 && plan->value[FIELD_RING_PLACE] == PLACE_GLOBAL;
-    int role = plan->count_waits || senders ? MORE_REGISTERS : ROLE_REGISTERS;
+    int role = plan->count_waits || senders     ? MORE_REGISTERS
+               : plan_accumulators(plan) > MANY ? FEWER_REGISTERS
+                                                : ROLE_REGISTERS;
     if (plan->registers_producer > role)
         plan->registers_producer = role;
     plan->registers_consumer =
@@ -85,9 +89,20 @@ int plan_accumulators(const struct plan *plan) {
     return (int)plan->value[FIELD_TILE_N] * rows_of(plan) / WARPGROUP;
 }
 
-/* setmaxnreg does not count here: ptxas refuses products that want more than an even share of the registers. */
+int plan_other_registers(const struct plan *plan) {
+    return PLAN_OTHER_REGISTERS * rows_of(plan) / ROWS_A_WARPGROUP;
+}
+
+/* One instruction multiplies 64 rows, and for it setmaxnreg does not count: ptxas refuses one that wants more than an even share
+ * of the registers. All accumulators of a thread lie in what setmaxnreg leaves it. */
 int plan_most_columns(const struct plan *plan) {
-    return (plan->registers_launch - PLAN_OTHER_REGISTERS) * WARPGROUP / rows_of(plan) / 64 * 64;
+    int one = (plan->registers_launch - PLAN_OTHER_REGISTERS) * WARPGROUP / ROWS_A_WARPGROUP;
+    int all = (plan->registers_consumer - plan_other_registers(plan)) * WARPGROUP / rows_of(plan), columns = 0;
+    const int64_t *legal = config_fields[FIELD_TILE_N].allowed;
+    for (int i = 0; legal[i]; i++)
+        if (legal[i] <= one && legal[i] <= all)
+            columns = (int)legal[i];
+    return columns;
 }
 
 int plan_most_lanes(const struct plan *plan) {

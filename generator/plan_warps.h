@@ -12,7 +12,8 @@ void plan_share_registers(struct plan *plan);
 
 /* Registers of a math thread with accumulators in registers: those, and what it needs beside. */
 int plan_accumulators(const struct plan *plan);
-#define PLAN_OTHER_REGISTERS 26 /* ptxas was seen to want so many */
+#define PLAN_OTHER_REGISTERS 26                    /* ptxas was seen to want so many for 64 rows … */
+int plan_other_registers(const struct plan *plan); /* … and so many for the rows that a warpgroup has */
 /* The widest tile.n, a multiple of 64, for which a math thread's registers suffice; 0: none. */
 int plan_most_columns(const struct plan *plan);
 

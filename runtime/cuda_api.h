@@ -68,6 +68,7 @@
     X(CU_LAUNCH_ATTRIBUTE_IGNORE, 0)                                                                                   \
     X(CU_LAUNCH_ATTRIBUTE_COOPERATIVE, 2)                                                                              \
     X(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, 4)                                                                        \
+    X(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, 6)                                                        \
     X(CU_LAUNCH_ATTRIBUTE_PRIORITY, 8)
 
 #define CUDA_API_JIT_OPTIONS(X)                                                                                        \
@@ -179,6 +180,7 @@ typedef union CUlaunchAttributeValue {
     struct {
         unsigned int x, y, z;
     } clusterDim;
+    int programmaticStreamSerializationAllowed;
     int priority;
 } CUlaunchAttributeValue;
 
@@ -239,6 +241,7 @@ typedef struct CUmemAccessDesc {
     Y(CUlaunchAttribute, value.clusterDim.x, 8)                                                                        \
     Y(CUlaunchAttribute, value.clusterDim.z, 16)                                                                       \
     Y(CUlaunchAttribute, value.cooperative, 8)                                                                         \
+    Y(CUlaunchAttribute, value.programmaticStreamSerializationAllowed, 8)                                              \
     Y(CUlaunchConfig, gridDimX, 0)                                                                                     \
     Y(CUlaunchConfig, blockDimX, 12)                                                                                   \
     Y(CUlaunchConfig, sharedMemBytes, 24)                                                                              \

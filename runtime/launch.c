@@ -69,11 +69,12 @@ static grs_status make_maps(struct grs_comm *comm, const struct plan *plan, cons
     const struct driver *drv = comm->group->drv;
     struct plan_boxes boxes;
     plan_boxes(plan, &boxes);
-    const struct tensormap_key a = {(uintptr_t)operands->A, operands->M, plan->shape.k,
-                                    operands->lda,          boxes.a[1],  boxes.a[0]};
-    const struct tensormap_key b = {(uintptr_t)operands->B, plan->shape.n, plan->shape.k,
-                                    operands->ldb,          boxes.b[1],    boxes.b[0]};
-    const struct tensormap_key d = {(uintptr_t)operands->D, kept, plan->shape.n, operands->ldd, boxes.d[1], boxes.d[0]};
+    const struct tensormap_key a = {
+        (uintptr_t)operands->A, operands->M, plan->shape.k, operands->lda, boxes.a[1], boxes.a[0], 0, 0};
+    const struct tensormap_key b = {
+        (uintptr_t)operands->B, plan->shape.n, plan->shape.k, operands->ldb, boxes.b[1], boxes.b[0], 0, 0};
+    const struct tensormap_key d = {
+        (uintptr_t)operands->D, kept, plan->shape.n, operands->ldd, boxes.d[1], boxes.d[0], 0, 0};
     grs_status status = tensormap_get(drv, &comm->maps, &a, &out->a, "A", comm->rank, err);
     if (status == GRS_OK) {
         status = tensormap_get(drv, &comm->maps, &b, &out->b, "B", comm->rank, err);
@@ -83,6 +84,14 @@ static grs_status make_maps(struct grs_comm *comm, const struct plan *plan, cons
         status = tensormap_get(drv, &comm->maps, &d, &out->d, "D", comm->rank, err);
     } else {
         memset(&out->d, 0, sizeof(out->d));
+    }
+    if (status == GRS_OK && kept > 0 && boxes.d_tiles) {
+        struct tensormap_key tiles = d;
+        tiles.columns = tiles.layer_stride = boxes.d_tiles;
+        tiles.layers = plan->shape.n / boxes.d_tiles;
+        status = tensormap_get(drv, &comm->maps, &tiles, &out->d_tiles, "D in tiles", comm->rank, err);
+    } else {
+        memset(&out->d_tiles, 0, sizeof(out->d_tiles));
     }
     return status;
 }
@@ -154,7 +163,16 @@ static grs_status submit(const struct group *group, const struct group_device *d
     const struct driver *drv = group->drv;
     const struct plan *plan = &prepared->kernel->plan;
     unsigned cluster = (unsigned)plan->value[FIELD_CLUSTER];
-    CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, .value.clusterDim = {cluster, 1, 1}};
+    CUlaunchAttribute attributes[2];
+    unsigned count = 0;
+    if (cluster > 1) {
+        attributes[count++] =
+            (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, .value.clusterDim = {cluster, 1, 1}};
+    }
+    if (plan->shape.tp == 1) { /* wait_for_earlier_launches in roles.cuh */
+        attributes[count++] = (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                                                  .value.programmaticStreamSerializationAllowed = 1};
+    }
     CUlaunchConfig config = {.gridDimX = (unsigned)(args->grid * args->ranks),
                              .gridDimY = 1,
                              .gridDimZ = 1,
@@ -163,8 +181,8 @@ static grs_status submit(const struct group *group, const struct group_device *d
                              .blockDimZ = 1,
                              .sharedMemBytes = (unsigned)plan->shared_bytes,
                              .hStream = stream,
-                             .attrs = &attribute,
-                             .numAttrs = cluster > 1};
+                             .attrs = attributes,
+                             .numAttrs = count};
     void *parameters[] = {args};
     CUcontext current = NULL;
     grs_status status = GRS_OK;

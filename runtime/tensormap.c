@@ -10,12 +10,12 @@ _Static_assert(sizeof(grs_tensor_map) == sizeof(CUtensorMap), "a tensor map has 
 
 static grs_status encode(const struct driver *drv, const struct tensormap_key *key, grs_tensor_map *out,
                          const char *what, int rank, grs_error *err) {
-    uint64_t dims[2] = {(uint64_t)key->columns, (uint64_t)key->rows};
-    uint64_t strides[1] = {(uint64_t)key->stride * 2}; /* bytes */
-    uint32_t box[2] = {(uint32_t)key->box_columns, (uint32_t)key->box_rows};
-    uint32_t steps[2] = {1, 1};
+    uint64_t dims[3] = {(uint64_t)key->columns, (uint64_t)key->rows, (uint64_t)key->layers};
+    uint64_t strides[2] = {(uint64_t)key->stride * 2, (uint64_t)key->layer_stride * 2}; /* bytes */
+    uint32_t box[3] = {(uint32_t)key->box_columns, (uint32_t)key->box_rows, 1};
+    uint32_t steps[3] = {1, 1, 1};
     CUresult result =
-        drv->cuTensorMapEncodeTiled((CUtensorMap *)out, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
+        drv->cuTensorMapEncodeTiled((CUtensorMap *)out, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, key->layers ? 3 : 2,
                                     (void *)(uintptr_t)key->base, dims, strides, box, steps, // NOLINT: a device address
                                     CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
                                     CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
@@ -31,12 +31,14 @@ static grs_status encode(const struct driver *drv, const struct tensormap_key *k
 
 static bool same(const struct tensormap_key *a, const struct tensormap_key *b) {
     return a->base == b->base && a->rows == b->rows && a->columns == b->columns && a->stride == b->stride &&
-           a->box_rows == b->box_rows && a->box_columns == b->box_columns;
+           a->box_rows == b->box_rows && a->box_columns == b->box_columns && a->layers == b->layers &&
+           a->layer_stride == b->layer_stride;
 }
 
 static size_t slot_of(const struct tensormap_key *key) {
     uint64_t h = (key->base >> 4) * 0x9E3779B97F4A7C15u ^ (uint64_t)key->rows * 0xC2B2AE3D27D4EB4Fu ^
-                 (uint64_t)key->stride * 0x165667B19E3779F9u ^ (uint64_t)key->box_rows * 0x27D4EB2F165667C5u;
+                 (uint64_t)key->stride * 0x165667B19E3779F9u ^
+                 (uint64_t)(key->box_rows + key->layer_stride) * 0x27D4EB2F165667C5u;
     return (size_t)(h >> 40) % TENSORMAP_SLOTS;
 }
 

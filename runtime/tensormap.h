@@ -5,11 +5,13 @@
 #include "runtime/driver.h"
 #include "templates/args.h"
 
-/* A row-major BF16 matrix as the copy engine sees it; sizes in elements. */
+/* A row-major BF16 matrix as the copy engine sees it; sizes in elements. With `layers`, so many matrices, each `layer_stride`
+ * after the one before; boxes lie in one of them. */
 struct tensormap_key {
     uint64_t base;
     int64_t rows, columns, stride; /* stride: of a row */
     int32_t box_rows, box_columns;
+    int64_t layers, layer_stride; /* 0: a matrix */
 };
 
 #define TENSORMAP_SLOTS 64 /* direct-mapped */

@@ -93,6 +93,7 @@ GRS_ARGS_ASSERT(sizeof(grs_control) == 768, "grs_control: host and device disagr
 // One rank's view of a launch.
 typedef struct grs_rank_args {
     grs_tensor_map a, b, d; // A [M, K], B [N, K], D [rows kept, N]
+    grs_tensor_map d_tiles; // D as [N / tile.n, rows kept, tile.n], where tile.n is no multiple of a panel
     char *slots;            // receive slots of this rank: its upstream writes partials here
     uint64_t *mask;         // a bit a slot, set by upstream
     char *peer_slots;       // downstream's slots, mask and control
@@ -122,7 +123,7 @@ typedef struct grs_args {
     uint64_t stall;           // test hook: (rank + 1) << 32 | position + 1 at which the sender stalls; 0: none
     grs_rank_args rank[GRS_MAX_SHARED_RANKS];
 } grs_args;
-GRS_ARGS_ASSERT(sizeof(grs_rank_args) == 512, "grs_rank_args: host and device disagree");
-GRS_ARGS_ASSERT(sizeof(grs_args) == 64 + 8 * 512, "grs_args: host and device disagree");
+GRS_ARGS_ASSERT(sizeof(grs_rank_args) == 640, "grs_rank_args: host and device disagree");
+GRS_ARGS_ASSERT(sizeof(grs_args) == 64 + 8 * 640, "grs_args: host and device disagree");
 
 #endif

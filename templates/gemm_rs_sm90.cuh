@@ -128,6 +128,7 @@ template <class C> GRS_DEVICE void gemm_rs(const grs_args &args) {
         ptx::block_sync();
     else
         ptx::cluster_sync(); // the others' barriers are there too
+    wait_for_earlier_launches<C>();
 
     const Cta<C> cta{args, me, shared, Geometry<C>(args.m), block % args.grid};
     if (warp < 4) {

@@ -49,7 +49,7 @@ template <class C> struct Shared {
     static constexpr int32_t a_bytes = C::block_m * C::block_k * 2;
     static constexpr int32_t b_bytes = C::block_n / C::cta_group * C::block_k * 2; // each CTA of a pair holds half of B
     static constexpr int32_t stage_bytes = a_bytes + b_bytes;
-    static constexpr int32_t tile_bytes = C::block_m * C::block_n * 2;
+    static constexpr int32_t tile_bytes = panels_of<C::block_n> * panel_bytes<C::block_m>();
 
     alignas(1024) char stage[C::stages][stage_bytes];
     alignas(1024) char tile[C::tile_buffers][tile_bytes];

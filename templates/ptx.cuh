@@ -231,11 +231,43 @@ GRS_DEVICE void tensor_load_multicast(void *destination, const grs_tensor_map *m
         : "memory");
 }
 
+// An L2 policy: lines written with it make room before others do.
+GRS_DEVICE uint64_t policy_evict_first() {
+    uint64_t policy;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    return policy;
+}
+
 // Elements outside the tensor are not written. Joins the thread's open bulk group.
-GRS_DEVICE void tensor_store(const grs_tensor_map *map, const void *source, int32_t x, int32_t y) {
-    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(map),
-                 "r"(shared_address(source)), "r"(x), "r"(y)
-                 : "memory");
+GRS_DEVICE void tensor_store(const grs_tensor_map *map, const void *source, int32_t x, int32_t y, uint64_t policy) {
+    asm volatile(
+        "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group.L2::cache_hint [%0, {%2, %3}], [%1], %4;" ::"l"(
+            map),
+        "r"(shared_address(source)), "r"(x), "r"(y), "l"(policy)
+        : "memory");
+}
+
+// The same of a tensor with three dimensions.
+GRS_DEVICE void tensor_store(const grs_tensor_map *map, const void *source, int32_t x, int32_t y, int32_t z,
+                             uint64_t policy) {
+    asm volatile(
+        "cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group.L2::cache_hint [%0, {%2, %3, %4}], [%1], %5;" ::"l"(
+            map),
+        "r"(shared_address(source)), "r"(x), "r"(y), "r"(z), "l"(policy)
+        : "memory");
+}
+
+// ------------------------------------------------------------------ launches in a row
+// Source: PTX ISA, griddepcontrol. Both do nothing where the launch did not ask for an early start.
+
+// What earlier launches of the stream wrote is there from here on.
+GRS_DEVICE void wait_for_earlier_launches() {
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
+// The next launch of the stream may bring its CTAs, as SMs fall free, once every CTA of this one has said so.
+GRS_DEVICE void let_next_launch_start() {
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 
 // ------------------------------------------------------------------ copy engine: contiguous bytes (multiples of 16)

@@ -29,6 +29,9 @@ template <class C> struct Extent {
     GRS_DEVICE uint32_t total() const { return static_cast<uint32_t>(panels) * bytes; }
 };
 
+// Rows of a panel in one store to D. In a ring the next partial waits for the buffer, and fewer pauses are better.
+template <class C> constexpr int32_t kept_rows = C::ring == 1 ? 64 : C::block_m;
+
 // An SM's copy engine works in order: a whole tile at once holds up the loads of A and B behind it for longer than the stages
 // last. So tiles move in pieces, with a pause after each in which other copies get their turn.
 template <class C> GRS_DEVICE void breathe() {
@@ -81,14 +84,24 @@ template <class C> GRS_DEVICE char *peer_slot(const grs_rank_args &me, const Geo
     return slot_of<C>(me.peer_slots, geometry, tile.turn + Geometry<C>::segments_per_rank, tile.index);
 }
 
-// Stores D: the rows and columns outside it are clipped by the copy engine.
+// Stores D: the rows and columns outside it are clipped by the copy engine; and, where a whole tile does not fill its last
+// panel, that panel's rest, in a view of D in which the tile's columns are all there is. D makes room in L2 before A and B do.
 template <class C>
 GRS_DEVICE void store_kept(const grs_rank_args &me, const char *tile_buffer, const Tile &tile, bool hurry) {
-    for (int32_t panel = 0; tile.rows > 0 && panel * panel_columns < tile.columns; ++panel) {
-        ptx::tensor_store(&me.d, tile_buffer + panel * panel_bytes<C::block_m>(), tile.column + panel * panel_columns,
-                          tile.kept_row);
-        if (!hurry)
-            breathe<C>();
+    uint64_t policy = ptx::policy_evict_first();
+    for (int32_t panel = 0; panel * panel_columns < tile.columns; ++panel) {
+        int32_t column = panel * panel_columns;
+        bool part =
+            C::block_n % panel_columns != 0 && column + panel_columns > C::block_n && tile.columns == C::block_n;
+        for (int32_t row = 0; row < tile.rows; row += kept_rows<C>) {
+            const char *piece = tile_buffer + panel * panel_bytes<C::block_m>() + row * panel_row_bytes;
+            if (part)
+                ptx::tensor_store(&me.d_tiles, piece, column, tile.kept_row + row, tile.column / C::block_n, policy);
+            else
+                ptx::tensor_store(&me.d, piece, tile.column + column, tile.kept_row + row, policy);
+            if (!hurry)
+                breathe<C>();
+        }
     }
 }
 

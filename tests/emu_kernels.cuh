@@ -200,7 +200,7 @@ GRS_KERNEL(32) box_out(GRS_PARAMETER grs_args args) { // the way back: what lies
     ptx::barrier_arrive_expect(barrier_at(0), bytes);
     ptx::bulk_load(data(), args.rank[0].outbox, bytes, barrier_at(0));
     wait(barrier_at(0), 0);
-    ptx::tensor_store(&args.rank[0].d, data(), args.m, args.wave);
+    ptx::tensor_store(&args.rank[0].d, data(), args.m, args.wave, 0);
     ptx::bulk_commit();
     ptx::bulk_wait_read<0>();
 }
@@ -387,7 +387,7 @@ GRS_KERNEL(32) stores_operand(GRS_PARAMETER grs_args args) { // through the map 
     ptx::warp_sync();
     if (ptx::lane_index() != 0)
         return;
-    ptx::tensor_store(&args.rank[0].a, data(), 0, 0);
+    ptx::tensor_store(&args.rank[0].a, data(), 0, 0, 0);
     ptx::bulk_commit();
     ptx::bulk_wait<0>();
 }

@@ -60,6 +60,9 @@ static const struct {
     {"cluster: 2, ring.place: shared", "tile: {n: 128, cluster: 2}\nring: {place: shared, depth: 2}\n", 136, 72},
     {"two stages, long K", "tile: {m: 64, n: 64}\nstages: {load: 2}\n", 72, 456},
     {"ping-pong", "tile: {m: 64, n: 128, schedule: pingpong}\n", 264, 72},
+    {"ping-pong, tiles that end inside a panel", "tile: {m: 64, n: 168, schedule: pingpong}\n", 344, 72},
+    {"tiles that end inside a panel, ring.place: shared", "tile: {m: 64, n: 168}\nring: {place: shared, depth: 2}\n",
+     176, 72},
     {"ping-pong, ring.place: shared, long K",
      "tile: {m: 64, n: 64, schedule: pingpong}\nring: {place: shared, depth: 3}\n", 200, 520},
 };

@@ -59,6 +59,7 @@ policy "the ring in shared memory, clusters, segments in turn" \
     'tile: {cluster: 2, n: 64}' 'ring: {place: shared, depth: 2}' 'order: segment'
 policy "ping-pong" 'tile: {schedule: pingpong}'
 policy "ping-pong in clusters" 'tile: {schedule: pingpong, cluster: 2}'
+policy "ping-pong, tiles that end inside a panel" 'tile: {schedule: pingpong, n: 168}'
 policy "clusters, one outbox tile, a lag of one wave" \
     'tile: {cluster: 2, m: 64}' 'ring: {place: global, depth: 1}' 'order: {interleave: 1}'
 policy "a bit for three tiles" 'signal: {granularity: {group: 3}}'
