@@ -44,6 +44,7 @@ GPU_BIN      := $(addprefix $(BUILD)/,$(basename $(call sources,tests/gpu/test_*
 GPU_HELPERS  := $(filter-out $(GPU_BIN),$(addprefix $(BUILD)/,$(basename $(call sources,tests/gpu/*.c))))
 GPU_SCRIPTS  := $(wildcard tests/gpu/test_*.sh)
 EXAMPLES     := $(addprefix $(BUILD)/,$(basename $(wildcard examples/*.c)))
+BENCH_BIN    := $(addprefix $(BUILD)/,$(basename $(call sources,bench/*.c)))
 FUZZ_BIN     := $(addprefix $(BUILD)/,$(basename $(call sources,tests/fuzz_*.c)))
 
 .DELETE_ON_ERROR:
@@ -66,7 +67,7 @@ demo: ## build, check a config, emit, compile into the cache, run and verify
 check: ## run every test that needs no GPU
 	@tools/install_deps.sh build check run
 	@echo 'building …' && $(MAKE) -s --no-print-directory check-built
-check-built: all $(TEST_BIN)
+check-built: all $(TEST_BIN) $(BENCH_BIN)
 	@BUILD=$(BUILD) tests/run.sh $(TEST_BIN) $(TEST_SCRIPTS)
 
 check-gpu: all $(GPU_BIN) $(EXAMPLES) ## run the tests that need a GPU; fails when there is none

@@ -126,7 +126,7 @@ int main(int argc, char **argv) {
     for (int i = 0; argc == 1 && i < MEASURED_TIMES; i++)
         add(&measured_times[i]);
     if (count < PLAN_TIMES_COUNT) {
-        fprintf(stderr, "%d rows are too few for %d numbers\n", count, PLAN_TIMES_COUNT);
+        fprintf(stderr, "%d row%s too few for %d numbers\n", count, count == 1 ? " is" : "s are", PLAN_TIMES_COUNT);
         return 1;
     }
     struct plan_times fitted = fit(*now);
