@@ -26,8 +26,8 @@ const char *plan_time_unknown(const struct plan *plan) {
         return "nothing was measured on this arch";
     if (plan->value[FIELD_RING_PLACE] != PLACE_GLOBAL && plan->shape.tp > 1)
         return "too little was measured with ring.place: shared";
-    if (plan->value[FIELD_SCHEDULE] != SCHEDULE_COOPERATIVE)
-        return "nothing was measured with tile.schedule: pingpong";
+    if (plan->value[FIELD_SCHEDULE] != SCHEDULE_COOPERATIVE && plan->shape.tp > 1)
+        return "too little was measured with tile.schedule: pingpong in a ring";
     return NULL;
 }
 
