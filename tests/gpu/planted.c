@@ -25,7 +25,7 @@ int main(int count, char **argument) {
     open_gpus();
     MUST(nvrtc_locate(NULL, &where, &err));
     MUST(nvrtc_open(&where, &nvrtc, &err));
-    MUST(nvrtc_compile(nvrtc, ARCH_SM90A, "planted.cu", source, &none, argument[1], &result, &err));
+    MUST(nvrtc_compile(nvrtc, gpu_arch(), "planted.cu", source, &none, argument[1], &result, &err));
     CU(cuMemAlloc(&memory, BYTES));
     CU(cuMemsetD8(memory, 0, BYTES / 2));
     CU(cuModuleLoadData(&module, result.cubin));

@@ -13,7 +13,7 @@ static inline grs_ctx *policy_open(const struct policy *policy) {
     grs_ctx_options options = GRS_INIT(grs_ctx_options);
     grs_ctx *ctx = NULL;
     int file = mkstemp(path);
-    must(file >= 0 && dprintf(file, "version: 1\n%s", policy->text) > 0, "a file in /tmp");
+    must(file >= 0 && dprintf(file, "version: 1\n%s", policy_text(policy, gpu_is_blackwell())) > 0, "a file in /tmp");
     close(file);
     options.config_path = path;
     grs_status status = grs_ctx_open(&options, &ctx, &err);

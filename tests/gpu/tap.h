@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "generator/machine.h"
 #include "grs.h"
 #include "runtime/driver.h"
 
@@ -71,6 +72,21 @@ static inline void open_gpus(void) {
         CU(cuDevicePrimaryCtxRetain(&contexts[i], device));
     }
     CU(cuCtxSetCurrent(contexts[0]));
+}
+
+/* That of GPU 0, which kernels are made for. */
+static inline enum arch gpu_arch(void) {
+    CUdevice device;
+    int major, minor;
+    enum arch arch;
+    CU(cuDeviceGet(&device, 0));
+    CU(cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device));
+    CU(cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device));
+    must(machine_arch_of(major, minor, &arch), "a GPU of an arch that kernels are made for");
+    return arch;
+}
+static inline bool gpu_is_blackwell(void) {
+    return config_arch_family(gpu_arch()) == ARCH_SM100A;
 }
 
 /* Ends the contexts, if nobody else holds them: leak checkers look then. */
