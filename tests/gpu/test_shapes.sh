@@ -57,11 +57,20 @@ policy "the ring in shared memory, five stages with a warp each" \
 policy "an outbox, a warp a chunk" 'drain: {policy: lane_per_stage}'
 policy "the ring in shared memory, clusters, segments in turn" \
     'tile: {cluster: 2, n: 64}' 'ring: {place: shared, depth: 2}' 'order: segment'
-policy "ping-pong" 'tile: {schedule: pingpong}'
-policy "ping-pong in clusters" 'tile: {schedule: pingpong, cluster: 2}'
-policy "ping-pong, tiles that end inside a panel" 'tile: {schedule: pingpong, n: 168}'
+# What the GPU's arch alone has.
+if "$BUILD/grsgen" doctor | grep -q 'kernels for sm_10'; then
+    lower=
+    policy "pairs" 'tile: {cta_group: 2}'
+    policy "pairs, one accumulator, the ring in shared memory" \
+        'tile: {cta_group: 2, n: 128}' 'stages: {accum: 1}' 'ring: {place: shared, depth: 2}'
+else
+    lower=', m: 64'
+    policy "ping-pong" 'tile: {schedule: pingpong}'
+    policy "ping-pong in clusters" 'tile: {schedule: pingpong, cluster: 2}'
+    policy "ping-pong, tiles that end inside a panel" 'tile: {schedule: pingpong, n: 168}'
+fi
 policy "clusters, one outbox tile, a lag of one wave" \
-    'tile: {cluster: 2, m: 64}' 'ring: {place: global, depth: 1}' 'order: {interleave: 1}'
+    "tile: {cluster: 2$lower}" 'ring: {place: global, depth: 1}' 'order: {interleave: 1}'
 policy "a bit for three tiles" 'signal: {granularity: {group: 3}}'
 policy "a bit for a segment" 'signal: {granularity: segment}'
 
