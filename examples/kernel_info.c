@@ -42,7 +42,9 @@ int main(int argc, char **argv) {
            "memory\n",
            info.tile_m, info.tile_n, info.tile_k, info.stages, info.ring_depth, info.threads, info.registers,
            info.spill_bytes, info.shared_bytes);
-    printf("expected %.0f us a launch, limit %.0f us\n", expected, limit);
+    if (expected > 0)
+        printf("expected %.0f us a launch, ", expected);
+    printf("limit %.0f us\n", limit);
     printf("a rank reserves %.1f MB for this M on 132 SMs\n", (double)bytes * 1e-6);
     printf("the first call took %.1f ms, from %s; each later one %.0f ns\n", first * 1e-3, from[info.source],
            again * 1e3);
