@@ -189,9 +189,9 @@ $(BUILD)/examples/%: examples/%.c tests/shim_cudart.c $(BUILD)/libgrs.a
 
 # Libraries that stand in for NVIDIA's in tests: tests/shim_cuda.c becomes $(BUILD)/tests/shim/libcuda.so.
 SHIMS := $(patsubst tests/shim_%.c,$(BUILD)/tests/shim/lib%.so,$(wildcard tests/shim_*.c))
-$(BUILD)/tests/shim/lib%.so: tests/shim_%.c $(wildcard tests/shim_*.h)
+$(BUILD)/tests/shim/lib%.so: tests/shim_%.c
 	@mkdir -p $(@D)
-	$(CC) -std=c11 -D_GNU_SOURCE $(WARN) -fPIC -shared $(INCLUDES) $(CFLAGS) -o $@ $<
+	$(CC) -std=c11 -D_GNU_SOURCE $(WARN) -fPIC -shared -MMD -MP $(INCLUDES) $(CFLAGS) -o $@ $<
 $(TEST_BIN): | $(SHIMS)
 
 -include $(shell find $(BUILD) -name '*.d' -not -path '$(BUILD)/*san/*' 2>/dev/null)
