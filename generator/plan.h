@@ -5,7 +5,7 @@
 #include "generator/config.h"
 #include "templates/args.h"
 
-#define PLAN_PANEL_COLUMNS 64 /* BF16 columns in 128 bytes, the widest swizzle: what tiles are made of */
+#define PLAN_PANEL_COLUMNS  64 /* BF16 columns in 128 bytes, the widest swizzle: what tiles are made of */
 #define PLAN_MAX_REGIONS    16
 #define PLAN_MAX_TILES      (1 << 30) /* positions are 32-bit in the kernel, and a role may look one grid past the end */
 #define PLAN_TENSOR_COLUMNS 512       /* of tensor memory, a CTA: 128 lanes x 512 columns of 32 bits */
