@@ -262,12 +262,12 @@ GRS_DEVICE void tensor_store(const grs_tensor_map *map, const void *source, int3
 
 // What earlier launches of the stream wrote is there from here on.
 GRS_DEVICE void wait_for_earlier_launches() {
-    asm volatile("griddepcontrol.wait;" ::: "memory");
+    asm volatile("// grs: wait earlier launches\n\tgriddepcontrol.wait;" ::: "memory");
 }
 
 // The next launch of the stream may bring its CTAs, as SMs fall free, once every CTA of this one has said so.
 GRS_DEVICE void let_next_launch_start() {
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+    asm volatile("// grs: signal next launch\n\tgriddepcontrol.launch_dependents;" ::: "memory");
 }
 
 // ------------------------------------------------------------------ copy engine: contiguous bytes (multiples of 16)
