@@ -58,6 +58,16 @@ static void nearest_numbers(const struct field_info *info, int64_t value, struct
         buf_printf(out, "; nearest: %lld or %lld", (long long)below, (long long)above);
 }
 
+/* The same for a list of allowed numbers, which ascends. */
+static void nearest_listed(const struct field_info *info, int64_t value, struct buf *out) {
+    int above = 0;
+    while (info->allowed[above] && info->allowed[above] < value)
+        above++;
+    if (above > 0 && info->allowed[above])
+        buf_printf(out, "; nearest: %lld or %lld", (long long)info->allowed[above - 1],
+                   (long long)info->allowed[above]);
+}
+
 bool value_is_allowed(const struct field_info *info, int64_t value, struct buf *why) {
     bool in_range = value >= info->min && value <= info->max, listed = !info->allowed;
     for (int i = 0; info->allowed && info->allowed[i]; i++)
@@ -75,6 +85,8 @@ bool value_is_allowed(const struct field_info *info, int64_t value, struct buf *
     config_allowed_text(info, why);
     if (in_range && listed)
         nearest_numbers(info, value, why);
+    else if (in_range)
+        nearest_listed(info, value, why);
     return false;
 }
 
