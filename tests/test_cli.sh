@@ -145,9 +145,9 @@ older_than_an_arch() (
     export GRS_NVRTC=$BUILD/tests/shim/libnvrtc.so SHIM_NVRTC_VERSION=12080 GRS_CACHE_DIR=$TMP/older GRS_LIBCUDA=$TMP/none
     local arch
     for arch in sm_100f sm_103a; do
-        exits 1 "$grsgen" --shape 5,520,136,8 --arch $arch --emit ptx && silent out &&
+        exits 1 "$grsgen" --shape 5,520,136,8 --arch "$arch" --emit ptx && silent out &&
             says err "$arch needs NVRTC 12.9 or newer; " && says err "libnvrtc.so is 12.8" || return 1
-        exits 1 "$grsgen" doctor --arch $arch && says out "$arch needs NVRTC 12.9 or newer; " && says out "is 12.8" || return 1
+        exits 1 "$grsgen" doctor --arch "$arch" && says out "$arch needs NVRTC 12.9 or newer; " && says out "is 12.8" || return 1
     done
     printf 'version: 1\narch: [sm_90a, sm_100a, sm_103a]\nshapes: [{m: 64, n: 520, k: 136, tp: 8}]\n' >"$TMP/family.yaml"
     exits 1 "$grsgen" --config "$TMP/family.yaml" && says err "sm_103a needs NVRTC 12.9 or newer" &&
