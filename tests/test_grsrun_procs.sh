@@ -33,6 +33,15 @@ under_a_launcher() {
         GRS_LIBCUDA=$BUILD/tests/shim/libcuda.so exits 1 "$grsrun" "${shape[@]}" --tp 2 &&
         says err 'rank 1 of 2 did not come to rank 0 at 127.0.0.1:' && says err ' within 0.3 s'
 }
+under_mpirun() {
+    GRS_LIBCUDA=$BUILD/tests/shim/libcuda.so GRS_LOG=debug exits 1 timeout 60 mpirun --allow-run-as-root --oversubscribe \
+        -n 2 "$grsrun" "${shape[@]}" --tp 2 || return 1
+    local rank
+    for rank in 0 1; do
+        says err "rank $rank of 2 by the variables of Open MPI" || return 1
+        grep -E "rank $rank \(process [0-9]+ on GPU $rank \(Shim\)\) of 2," "$TMP/err" >/dev/null || { cat "$TMP/err"; return 1; }
+    done
+}
 half_a_launcher() {
     RANK=0 GRS_LIBCUDA=$BUILD/tests/shim/libcuda.so exits 2 "$grsrun" "${shape[@]}" --tp 2 &&
         says err 'RANK is set and WORLD_SIZE is not'
@@ -62,6 +71,11 @@ not_together() {
 check "every rank tells the errors of all" no_driver
 check "ranks meet" ranks_meet
 check "one of a launcher's ranks" under_a_launcher
+if command -v mpirun >/dev/null; then
+    check "ranks started by Open MPI's mpirun meet" under_mpirun
+else
+    skip "ranks started by Open MPI's mpirun meet" "mpirun is not installed: apt install openmpi-bin"
+fi
 check "a launcher's variables are checked" half_a_launcher
 check "signals are passed on" signals_are_passed_on
 check "options that do not go together" not_together
