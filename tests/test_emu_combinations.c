@@ -20,7 +20,7 @@
 #define SAMPLES 8   /* of the family of sm_100a, and half as many of Hopper's, where not all are asked for */
 #define STRIDE  149 /* from one sample to the next: prime, so that all parts of a combination change      */
 
-static int draws = 6;
+static int draws = 4;
 static uint64_t first_seed = 20261130;
 
 static bool make(const struct buf *yaml, enum arch arch, const struct plan_shape *shape, struct trial_kernel *out,
