@@ -280,6 +280,16 @@ static grs_status check_shape(const struct plan_shape *s, grs_error *err) {
     return GRS_OK;
 }
 
+grs_status plan_check_m(const struct plan *plan, int64_t M, grs_error *err) {
+    int64_t most = plan_max_m(plan);
+    if (M > most)
+        return error_set(err, GRS_ERR_PLAN,
+                         "M: %" PRId64 " rows with N = %" PRId64
+                         " are more than positions and coordinates can number; allowed: up to %" PRId64,
+                         M, plan->shape.n, most);
+    return GRS_OK;
+}
+
 static grs_status check_count(struct plan *plan, grs_error *err) {
     int64_t most = plan_max_m(plan);
     if (most == 0)
@@ -287,14 +297,9 @@ static grs_status check_count(struct plan *plan, grs_error *err) {
                          "N: %" PRId64
                          " columns over %d segments make more than the %d tiles that positions can number",
                          plan->shape.n, plan->segments, PLAN_MAX_TILES);
-    if (plan->shape.m_min > most)
-        return error_set(err, GRS_ERR_PLAN,
-                         "M: %" PRId64 " rows with N = %" PRId64
-                         " are more than positions and coordinates can number; allowed: up to %" PRId64,
-                         plan->shape.m_min, plan->shape.n, most);
     if (plan->shape.m_max > most)
         plan->shape.m_max = most;
-    return GRS_OK;
+    return plan_check_m(plan, plan->shape.m_min, err);
 }
 
 /* No rank and no CTA may wait in a circle, for any M of the class on any grid. The refusal begins with the key at fault. */

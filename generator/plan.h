@@ -82,6 +82,8 @@ int64_t plan_bits_of(const struct plan *plan, int64_t M);
 
 /* Largest M that the kernel's 32-bit positions and coordinates can hold. */
 int64_t plan_max_m(const struct plan *plan);
+/* GRS_ERR_PLAN for an M beyond it. A class that is open at the top ends there, and not at the largest M that a config can list. */
+grs_status plan_check_m(const struct plan *plan, int64_t M, grs_error *err);
 
 /* Boxes of the tensor maps: {columns, rows} in elements, 128-byte swizzle. d_tiles: columns of the view of D as tiles that lie
  * side by side (args.h), which has boxes as D; 0: there is none.

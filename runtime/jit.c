@@ -139,7 +139,9 @@ static const grs_kernel *find(const grs_ctx *ctx, int64_t M, int64_t n, int64_t 
         return NULL;
     }
     int i = class_index(shape, M);
-    return i < shape->classes.count ? atomic_load_explicit(&shape->slot[i].kernel, memory_order_acquire) : NULL;
+    const grs_kernel *kernel =
+        i < shape->classes.count ? atomic_load_explicit(&shape->slot[i].kernel, memory_order_acquire) : NULL;
+    return kernel != NULL && M <= kernel->plan.shape.m_max ? kernel : NULL; /* the last class ends before INT32_MAX */
 }
 
 /* What is remembered: failures that would come again. A lack of memory may pass. */
@@ -209,6 +211,9 @@ static grs_status get_slowly(grs_ctx *ctx, int64_t M, int64_t n, int64_t k, int 
     }
     if (shape != NULL) {
         status = build_slot(ctx, shape, class_index(shape, M), out, err);
+        if (status == GRS_OK && (status = plan_check_m(&(*out)->plan, M, err)) != GRS_OK) {
+            *out = NULL;
+        }
     }
     pthread_mutex_unlock(&ctx->jit.lock);
     context_leave();

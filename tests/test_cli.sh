@@ -205,6 +205,7 @@ check "bad --arch" usage --shape 8,8,8,1 --emit cuda --arch sm_90 "--arch: 'sm_9
 check "bad --shape" usage --shape 8,8,8 --explain "--shape: '8,8,8' is not possible, allowed: M,N,K,tp"
 check "N of --shape no multiple of 8" usage --shape 8,100,8,1 --explain "--shape: N: 100 is not a multiple of 8, allowed: 8 to 2147483640 in steps of 8; nearest: 96 or 104"
 check "tp of --shape out of range" usage --shape 8,8,8,65 --explain "--shape: tp: 65 is out of range, allowed: 1 to 64"
+check "M of --shape beyond what its kernel can number" usage --shape 2147483647,8,8,1 --explain "M: 2147483647 rows with N = 8 are more than positions and coordinates can number; allowed: up to 2147483390"
 check "bad -j" usage --config "$TMP/good.yaml" -j 0 "--jobs: '0' is not possible"
 check "-o without --emit" usage --config "$TMP/good.yaml" --check -o x "-o is for --emit"
 check "--dry-run is about precompiling" usage --config "$TMP/good.yaml" --check --dry-run "--dry-run is about precompiling"

@@ -429,6 +429,24 @@ static void test_threads_share_one_compile(void **state) {
     grs_ctx_close(ctx);
 }
 
+/* The last class is open, but its kernel ends where positions end: an M beyond is refused, asked for first or after others. */
+static void test_no_kernel_for_an_m_beyond_its_own(void **state) {
+    (void)state;
+    need_nvrtc();
+    grs_ctx *ctx = open_context(NULL);
+    const grs_kernel *kernel, *other;
+    assert_int_equal(grs_ctx_get(ctx, INT32_MAX, 8, 8, 1, &kernel, &err), GRS_ERR_PLAN);
+    assert_int_equal(grs_ctx_get(ctx, 1000000, 8, 8, 1, &kernel, &err), GRS_OK);
+    int64_t most = info_of(kernel).m_max;
+    assert_int_equal(grs_ctx_get(ctx, most, 8, 8, 1, &other, &err), GRS_OK);
+    assert_ptr_equal(other, kernel);
+    assert_int_equal(grs_ctx_get(ctx, most + 1, 8, 8, 1, &other, &err), GRS_ERR_PLAN);
+    assert_null(other);
+    assert_int_equal(grs_ctx_get(ctx, INT32_MAX, 8, 8, 1, &other, &err), GRS_ERR_PLAN);
+    assert_non_null(strstr(err.text, "allowed: up to 2147483390"));
+    grs_ctx_close(ctx);
+}
+
 /* Enough shapes for the table to grow several times; nothing is lost. Kernels that cannot be made fill slots as well. */
 static void test_table_grows(void **state) {
     grs_ctx_options options = GRS_INIT(grs_ctx_options);
@@ -588,6 +606,7 @@ int main(void) {
         cmocka_unit_test(test_hooks_are_other_kernels),
         cmocka_unit_test(test_info_and_images),
         cmocka_unit_test(test_threads_share_one_compile),
+        cmocka_unit_test(test_no_kernel_for_an_m_beyond_its_own),
         cmocka_unit_test(test_table_grows),
         cmocka_unit_test(test_child_of_a_fork),
         cmocka_unit_test(test_fork_in_the_middle),

@@ -49,8 +49,13 @@ static int add_item(struct work *work, enum arch arch, const struct config_shape
         classes_make(work->config, arch, shape->n, shape->k, shape->tp, &classes);
         wanted = *classes_find(&classes, shape->m);
     }
+    grs_error err = {0};
     for (size_t i = 0; i < work->count; i++)
         if (same_kernel(&work->items[i].plan, arch, &wanted)) {
+            if (plan_check_m(&work->items[i].plan, shape->m, &err) != GRS_OK) {
+                print_once(refusals, &err);
+                return GRSGEN_USAGE;
+            }
             if (shape->m > work->items[i].m)
                 work->items[i].m = shape->m;
             return GRSGEN_OK;
@@ -61,8 +66,8 @@ static int add_item(struct work *work, enum arch arch, const struct config_shape
     work->items = grown;
     struct work_item *item = &work->items[work->count];
     *item = (struct work_item){.shape = wanted, .m = shape->m, .name = shape->name};
-    grs_error err = {0};
-    if (plan_solve(work->config, arch, &wanted, &item->plan, &err) != GRS_OK) {
+    if (plan_solve(work->config, arch, &wanted, &item->plan, &err) != GRS_OK ||
+        plan_check_m(&item->plan, shape->m, &err) != GRS_OK) {
         print_once(refusals, &err);
         return GRSGEN_USAGE;
     }
