@@ -75,11 +75,14 @@ static int emit_item(grs_ctx *ctx, const struct work *work, const struct work_it
     } else {
         memcpy(key, kernel->key, sizeof key);
     }
-    for (int what = first; what <= (int)last && code != GRSGEN_FAILED; what++) {
+    bool written = true; /* a text that cannot be made (SASS without a disassembler) does not keep the others back */
+    for (int what = first; what <= (int)last && written; what++) {
         struct buf text = {0};
         int one = make_text(kernel, item, key, (enum grsgen_emit)what, &text);
-        if (!one)
+        if (!one) {
             one = options->out_dir ? write_file(options->out_dir, &item->plan, endings[what], &text) : print_buf(&text);
+            written = !one;
+        }
         buf_free(&text);
         code = one ? one : code;
     }
