@@ -24,6 +24,12 @@ LOAD = "ptx::matrix_load_x4(packed"
 WORD = "uint32_t action = ptx::load_shared"
 WORD_SET = "ptx::store_shared(action, add"
 LEAVE_SET = "ptx::store_shared(leave, 1)"
+FUNCTIONS = {
+    "UBLKCP.S.G": "grs::ptx::bulk_load(void *, const void *, unsigned int, grs::ptx::Barrier *)",
+    "LDSM.16.M88.4": "grs::ptx::matrix_load_x4(unsigned int (&)[4], const void *)",
+    "LDS": "grs::ptx::load_shared(const unsigned int *)",
+    "STS": "grs::ptx::store_shared(unsigned int *, unsigned int)",
+}
 count = failed = 0
 
 
@@ -43,9 +49,8 @@ def make_kernel(folder):
         "ring: {place: global, depth: 2, chunk: {bytes: 2048, count: 2}}\n"
     )
     environment = dict(os.environ, GRS_CACHE_DIR=folder, GRS_LINE_INFO="1", GRS_ARCH="sm_90a")
-    made = subprocess.run(
-        [BUILD / "grsgen", "--config", config, "--shape", "200,136,136,2"], env=environment, capture_output=True, text=True
-    )
+    command = [BUILD / "grsgen", "--config", config, "--shape", "200,136,136,2"]
+    made = subprocess.run(command, env=environment, capture_output=True, text=True)
     return made.returncode == 0, made.stderr
 
 
@@ -79,11 +84,21 @@ def main():
         word, word_set = ("Read", offset(WORD, "LDS")), ("Write", offset(WORD_SET, "STS"))
         leave_set = ("Write", offset(LEAVE_SET, "STS"))
 
-        def verdict(*pairs, shown=SHOWN, name=NAME, told=None, beside=""):
+        def said_of(access, name, with_lines):
+            """As the tools print an access: 2025.3 and 2026.4, of kernels without line information and with it."""
+            kind, at, *other = access
+            where, line = other or (name, "")
+            if with_lines and not other:
+                where, line = FUNCTIONS[re.sub(r"^@\S+ ", "", code[at][0]).split()[0]], "{}:{}".format(*code[at][1][0])
+            return f"{kind} access at {where}+{at:#x}" + (f" in {line}" if line else "")
+
+        def verdict(*pairs, shown=SHOWN, name=NAME, told=None, beside="", with_lines=False):
             text = "========= COMPUTE-SANITIZER\nok 1 - of the program\n" + beside
-            for (kind, at), (other, then) in pairs:
-                text += f"========= Error: Race reported between {kind} access at {name}+{at:#x} in ptx.cuh:1\n"
-                text += f"=========     and {other} access at {name}+{then:#x} in ptx.cuh:2 [40 hazards]\n========= \n"
+            for first, *later in pairs:
+                text += f"========= Error: Race reported between {said_of(first, name, with_lines)}\n"
+                for then in later:
+                    text += f"=========     and {said_of(then, name, with_lines)} [40 hazards]\n"
+                text += "========= \n"
             told = len(pairs) if told is None else told
             text += f"========= RACECHECK SUMMARY: {told} hazards displayed ({told} errors, 0 warnings)\n"
             report = pathlib.Path(folder) / "report"
@@ -114,6 +129,38 @@ def main():
         refused("an offset beyond the kernel", "unknown instruction", (word, ("Write", 1 << 24)))
         refused("a report that is cut off", "summary counts 9", (copy, load), told=9)
         refused("another remark", "Internal", beside="========= Internal Sanitizer Error: it broke\n")
+        refused("a race with nothing", "a race with nothing", (copy,))
+        refused("a reader that is no read", "unknown instruction", (("Read", copy[1]), load))
+
+        where = FUNCTIONS["LDS"]
+        line = "{}:{}".format(*code[word[1]][1][0])
+        accepted("with lines: the word, and the copy", (word, word_set), (copy, load, load), with_lines=True)
+        accepted("a kernel's name beside a line", ((*word, NAME, line), word_set))
+        refused("with lines: the copy after a read", "NOT LISTED", (load, copy), with_lines=True)
+        both = (word, word_set, leave_set)
+        refused("with lines: one that is listed and one that is not", "NOT LISTED", both, with_lines=True)
+        refused("another line", "unknown instruction", ((*word, where, "ptx.cuh:1"), word_set))
+        refused("another line of the kernel", "unknown instruction", ((*word, NAME, "ptx.cuh:1"), word_set))
+        refused("another file", "unknown instruction", ((*word, where, "planted.cu" + line[7:]), word_set))
+        refused("another offset", "unknown instruction", (("Read", word[1] + 16, where, line), word_set))
+        refused("a function without a line", "unknown instruction", ((*word, where, ""), word_set))
+        refused("a function of others", "unknown instruction", ((*word, "load(const unsigned int *)", line), word_set))
+        refused("an access cut off", "racecheck also says", ((*word, where, "ptx.cuh"), word_set))
+
+        # Which kernel it is, a report with lines does not say.
+        def beside(other):
+            known["other"] = other
+
+        beside({at: code[at] for at in (word[1], copy[1])})
+        accepted("another kernel with one of the accesses", (word, word_set), (copy, load), with_lines=True)
+        beside(code)
+        accepted("another kernel with the same code", (word, word_set), (copy, load), with_lines=True)
+        beside({**code, word_set[1]: code[leave_set[1]]})
+        refused("another kernel that may be it, with a pair not listed", LEAVE_SET, (word, word_set), with_lines=True)
+        accepted("the same, where the kernel is named", (word, word_set))
+        beside({word_set[1]: code[word_set[1]]})
+        known[NAME] = {word[1]: code[word[1]]}
+        refused("accesses of two kernels", "unknown instruction", (word, word_set), with_lines=True)
     print(f"1..{count}")
     return failed
 

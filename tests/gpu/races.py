@@ -5,9 +5,9 @@
     tests/gpu/races.py --find                     prints where nvdisasm is; fails where it is not installed
 
 REPORT: compute-sanitizer's output (--tool racecheck --print-limit 100000). CACHE: the cache that the kernels came from,
-compiled with GRS_LINE_INFO; no two of them have the same name, for racecheck says no more of a kernel. KERNEL: those of
-planted.cu that the same tool reports although they are right: what is listed for others counts as not listed. $BUILD has
-grsgen.
+compiled with GRS_LINE_INFO; no two of them have the same name, for racecheck says at most that of a kernel.
+KERNEL: those of planted.cu that the same tool reports although they are right: what is listed for others counts as not
+listed. $BUILD has grsgen.
 """
 
 import collections
@@ -102,46 +102,83 @@ def read_list(lines):
     return [(shows, accesses[0], accesses[1:]) for shows, accesses in groups]
 
 
-ACCESS = r"(Read|Write) access at (\S+)\+(0x[0-9a-f]+)"
+ACCESS = r"(?P<kind>Read|Write) access at (?P<place>.+)\+(?P<offset>0x[0-9a-f]+)( in (?P<file>\S+):(?P<line>\d+))?"
 REMARK = r"=+ *(COMPUTE-SANITIZER|(Saved host backtrace|Host Frame|Device Frame).*)?"
 
 
+class Access:
+    """What a report says of one: its kind, its offset in a kernel, and that kernel's name, or, where there is line
+    information, the function of the innermost inlined frame in the kernel's place."""
+
+    def __init__(self, found):
+        self.kind, self.place = found["kind"], found["place"]
+        self.offset = int(found["offset"], 16)
+        self.line = found["file"] and (found["file"], int(found["line"]))
+
+    def __str__(self):
+        line = " in {}:{}".format(*self.line) if self.line else ""
+        return f"{self.kind} {self.place}+{self.offset:#x}{line}"
+
+    def may_be(self, kernel, code):
+        """Whether this kernel has that instruction there, as far as the report tells."""
+        if self.offset not in code:
+            return False
+        instruction, frames = code[self.offset]
+        if not re.search(INSTRUCTIONS[self.kind], instruction) or (self.line and frames[:1] != [self.line]):
+            return False
+        return self.place == kernel or (self.line is not None and re.fullmatch(r"grs::.+\(.*\)( const)?", self.place))
+
+
+# The instructions that read or write shared memory, behind a predicate that they may have.
+INSTRUCTIONS = {"Read": r"^(@\S+ )?LDSM?\b", "Write": r"^(@\S+ )?(STSM?|UBLKCP)\b"}
+
+
 def read_report(text):
-    """[(earlier access, later access, times), …]; an access is (kind, kernel, offset). Fails at anything else."""
-    pairs, races, earlier, summary = [], 0, None, None
+    """[(earlier access, [(later access, times), …]), …], one for each race. Fails at anything else."""
+    races, summary = [], None
     for line in text.splitlines():
         if not line.startswith("=="):
             continue  # what the program printed
-        if found := re.match(rf"=+ +\w+: Race reported between {ACCESS}", line):
-            earlier, races = found.groups(), races + 1
-        elif found := earlier and re.match(rf"=+ +and {ACCESS}.*\[(\d+) hazards?\]", line):
-            pairs.append((earlier, found.groups()[:3], int(found[4])))
+        if found := re.fullmatch(rf"=+ +\w+: Race reported between {ACCESS}", line):
+            races.append((Access(found), []))
+        elif found := races and re.fullmatch(rf"=+ +and {ACCESS} \[(?P<times>\d+) hazards?\]", line):
+            races[-1][1].append((Access(found), int(found["times"])))
         elif found := re.match(r"=+ RACECHECK SUMMARY: (\d+) hazards? displayed", line):
             summary = int(found[1])
         elif not re.fullmatch(REMARK, line.strip()):
             raise SystemExit(f"racecheck also says: {line}")
-    if summary != races:
-        raise SystemExit(f"{races} races are in the report, and its summary counts {summary}")
-    return pairs
+    if summary != len(races):
+        raise SystemExit(f"{len(races)} races are in the report, and its summary counts {summary}")
+    for earlier, later in races:
+        if not later:
+            raise SystemExit(f"a race with nothing: {earlier}")
+    return races
 
 
 def main(report, cache, *shown):
     lines, known = Lines(), kernels(cache)
     listed = {(first, then): shows for shows, first, later in read_list(lines) if shows in shown for then in later}
-
-    def place(access):
-        """Who calls the function of ptx.cuh that the access is, and from where."""
-        kind, kernel, offset = access
-        instruction, frames = known.get(kernel, {}).get(int(offset, 16), ("unknown instruction", []))
-        callers = [lines.text(*frame) for frame in frames if frame[0] != "ptx.cuh"]
-        return f"{kind} {callers[0] if callers else f'{kernel}+{offset}'}", [instruction, *callers]
-
     counts, unlisted = collections.Counter(), {}
-    for first, then, times in read_report(pathlib.Path(report).read_text()):
-        (first, *whole), (then, *other) = place(first), place(then)
-        counts[first, then] += times
-        if (first, then) not in listed:
-            unlisted[first, then] = whole + other
+
+    def called(access, kernel):
+        """Who calls the function of ptx.cuh that the access is, and from where."""
+        instruction, frames = known[kernel][access.offset]
+        callers = [lines.text(*frame) for frame in frames if frame[0] != "ptx.cuh"]
+        return f"{access.kind} {callers[0] if callers else f'{kernel}+{access.offset:#x}'}", [instruction, *callers]
+
+    for first, later in read_report(pathlib.Path(report).read_text()):
+        accesses = [first, *(then for then, _ in later)]
+        # All are of one kernel. Where several may be it, the pairs of each must be listed.
+        candidates = [name for name, code in known.items() if all(access.may_be(name, code) for access in accesses)]
+        for then, times in later:
+            pairs = {}
+            for kernel in candidates:
+                (one, frames), (other, more) = called(first, kernel), called(then, kernel)
+                pairs[one, other] = [frames, more]
+            for pair, frames in (pairs or {(str(first), str(then)): [["unknown instruction"]]}).items():
+                counts[pair] += times
+                if pair not in listed:
+                    unlisted[pair] = frames
     for (first, then), times in sorted(counts.items()):
         print(f"{listed.get((first, then), 'NOT LISTED')}, {times} times\n  {first}\n  {then}")
         for frames in unlisted.get((first, then), []):
