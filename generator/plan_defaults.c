@@ -57,6 +57,12 @@ bool plan_takes_turns(const struct config *config, enum arch arch, int64_t m, in
     return (double)((turn + sms - 1) / sms * TURN_N) < TURN_SPEED * (double)((wide + sms - 1) / sms * WIDE_N);
 }
 
+/* A value whose reason is the link: one rank has none, and the reason says so. */
+static void take_of_ring(const struct config *config, struct plan *plan, enum field field, int64_t value,
+                         const char *reason) {
+    take(config, plan, field, value, plan->shape.tp == 1 ? "nothing is sent" : reason);
+}
+
 /* Stages that shared memory holds beside tile buffers, chunks and barriers (for which 1 KiB is ample). */
 static int64_t stages_beside(const struct plan *plan, int64_t columns) {
     const int64_t *v = plan->value;
@@ -114,25 +120,24 @@ void plan_defaults(const struct config *config, struct plan *plan) {
         take(config, plan, FIELD_CLUSTER, plan->value[FIELD_CTA_GROUP], "a CTA pair is a cluster");
     else
         take(config, plan, FIELD_CLUSTER, 1, "no multicast: grids of any size");
-    take(config, plan, FIELD_RING_PLACE, PLACE_GLOBAL,
-         "partials that wait for the link take no shared memory from A and B");
+    take_of_ring(config, plan, FIELD_RING_PLACE, PLACE_GLOBAL,
+                 "partials that wait for the link take no shared memory from A and B");
     if (plan->value[FIELD_RING_PLACE] == PLACE_SHARED)
         take(config, plan, FIELD_RING_DEPTH, 2, "each more costs as much shared memory as a stage or two");
     else
-        take(config, plan, FIELD_RING_DEPTH, 4,
-             "a burst of a whole wave may queue for the link without stopping the products");
+        take_of_ring(config, plan, FIELD_RING_DEPTH, 4,
+                     "a burst of a whole wave may queue for the link without stopping the products");
     if (alone || plan->value[FIELD_RING_PLACE] == PLACE_SHARED) {
-        const char *why = alone ? "nothing is sent" : "tiles leave from where they were made";
-        take(config, plan, FIELD_CHUNK_BYTES, 1024, why);
-        take(config, plan, FIELD_CHUNK_COUNT, 1, why);
+        take_of_ring(config, plan, FIELD_CHUNK_BYTES, 1024, "tiles leave from where they were made");
+        take_of_ring(config, plan, FIELD_CHUNK_COUNT, 1, "tiles leave from where they were made");
     } else {
         take(config, plan, FIELD_CHUNK_BYTES, 4096, "small enough that the loads of A and B do not wait behind one");
         take(config, plan, FIELD_CHUNK_COUNT, 4, "some come from the outbox while one leaves for the peer");
     }
-    take(config, plan, FIELD_GRANULARITY, GRANULARITY_TILE, "downstream may start on each tile as it lands");
-    take(config, plan, FIELD_GROUP, 1, "a bit a tile");
-    take(config, plan, FIELD_DRAIN_POLICY, DRAIN_RING, "never sleeps on a store in flight");
-    take(config, plan, FIELD_DRAIN_FLUSH, FLUSH_OWNER_BOUNDARY, "the ring's loop needs no other flush");
+    take_of_ring(config, plan, FIELD_GRANULARITY, GRANULARITY_TILE, "downstream may start on each tile as it lands");
+    take_of_ring(config, plan, FIELD_GROUP, 1, "a bit a tile");
+    take_of_ring(config, plan, FIELD_DRAIN_POLICY, DRAIN_RING, "never sleeps on a store in flight");
+    take_of_ring(config, plan, FIELD_DRAIN_FLUSH, FLUSH_OWNER_BOUNDARY, "the ring's loop needs no other flush");
     if (alone)
         take(config, plan, FIELD_ORDER, ORDER_SEGMENT, "one segment");
     else if (plan->value[FIELD_GRANULARITY] != GRANULARITY_TILE)
