@@ -14,8 +14,9 @@ static void end_class(struct classes *out, struct plan_shape *next, int64_t m_ma
 
 void classes_make(const struct config *config, enum arch arch, int64_t n, int64_t k, int tp, struct classes *out) {
     struct plan_shape next = {.m_min = 1, .m_max = INT32_MAX, .n = n, .k = k, .tp = tp};
+    bool pingpong = config->is_set[FIELD_SCHEDULE] && config->value[FIELD_SCHEDULE] == SCHEDULE_PINGPONG;
     out->count = 0;
-    if (!config->is_set[FIELD_TILE_N]) /* tile and schedule are what depends on M */
+    if (!config->is_set[FIELD_TILE_N] && !pingpong) /* tile and schedule are what depends on M */
         end_class(out, &next, plan_narrow_m(config, arch, n, k, tp));
     for (size_t i = 0; i + 1 < sizeof tops / sizeof *tops && tp == 1; i++) {
         bool same = plan_takes_turns(config, arch, tops[i], n) == plan_takes_turns(config, arch, tops[i + 1], n);

@@ -36,10 +36,12 @@ static void check_chunks(struct config_reader *r) {
 
 static void check_tile(struct config_reader *r) {
     const struct config *c = r->config;
+    bool no_pairs = r->arch_where.line && !config_lists_family(c, ARCH_SM100A);
     if (c->is_set[FIELD_TILE_M] && c->value[FIELD_TILE_M] == 256 &&
         !(c->is_set[FIELD_CTA_GROUP] && c->value[FIELD_CTA_GROUP] == 2))
         problem_add(r->problems, c->where[FIELD_TILE_M], config_fields[FIELD_TILE_M].key,
-                    "256 without tile.cta_group: 2, allowed: 64 or 128, or 256 with cta_group: 2");
+                    "256 without tile.cta_group: 2, allowed: 64 or 128%s",
+                    no_pairs ? "" : ", or 256 with cta_group: 2");
 }
 
 static void check_fixed(struct config_reader *r) {
