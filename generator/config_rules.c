@@ -36,7 +36,8 @@ static void check_chunks(struct config_reader *r) {
 
 static void check_tile(struct config_reader *r) {
     const struct config *c = r->config;
-    bool no_pairs = r->arch_where.line && !config_lists_family(c, ARCH_SM100A);
+    enum arch family = (enum arch)(config_fields[FIELD_CTA_GROUP].only_family - 1);
+    bool no_pairs = r->arch_where.line && !config_lists_family(c, family);
     if (c->is_set[FIELD_TILE_M] && c->value[FIELD_TILE_M] == 256 &&
         !(c->is_set[FIELD_CTA_GROUP] && c->value[FIELD_CTA_GROUP] == 2))
         problem_add(r->problems, c->where[FIELD_TILE_M], config_fields[FIELD_TILE_M].key,
