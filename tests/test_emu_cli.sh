@@ -41,7 +41,10 @@ one_grid_for_all() { exits 0 emu --shape 40,72,72 --tp 3 --ranks-per-gpu 3 --cta
 refusals() {
     exits 2 emu --shape 40,72,72 --tp 2 --lda 64 && says err "--lda: 64 is less than a row" &&
         exits 2 emu --shape 40,72,72 --tp 2 --graph && says err "graph" &&
-        exits 2 emu --shape 40,70,72 --tp 2 && says err "N = 70"
+        exits 2 emu --shape 40,70,72 --tp 2 && says err "N = 70" || return 1
+    printf 'version: 1\nsms: 3\n' >"$TMP/sms.yaml"
+    exits 0 emu --config "$TMP/sms.yaml" --shape 40,72,72 --tp 2 --ctas 3 &&
+        exits 2 emu --config "$TMP/sms.yaml" --shape 40,72,72 --tp 2 --ctas 4 && says err "at most 3 a rank (sms); allowed: 1 to 3"
 }
 
 # A template with the proxy fence of the math warps taken out: the report, and the same report from the command it names.

@@ -218,6 +218,12 @@ static grs_status run_shape(struct session *session, const struct grsrun_shape *
                                           session->changed, session->directory, &kernel, err);
     if (status)
         return status;
+    if (o->ctas > kernel.plan.max_grid) { /* the wait graph was not asked: a circle would be no fault of the kernel */
+        status = error_set(err, GRS_ERR_PLAN, "--ctas: %d; %s is planned for at most %d a rank (sms); allowed: 1 to %d",
+                           o->ctas, kernel.plan.name, kernel.plan.max_grid, kernel.plan.max_grid);
+        trial_kernel_free(&kernel);
+        return status;
+    }
     for (int i = 0; i < KINDS; i++)
         rows[i] = (struct verify_row){.shape = *shape,
                                       .ranks_per_gpu = o->ranks_per_gpu ? o->ranks_per_gpu : 1,
