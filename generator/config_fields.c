@@ -47,7 +47,7 @@ const struct field_info config_fields[FIELD_COUNT] = {
                       .min = 64,
                       .max = 256,
                       .multiple = 64,
-                      .help = "columns of D that one CTA finishes"},
+                      .help = "columns of D that one CTA finishes; 168: on sm_90a"},
     [FIELD_TILE_K] = {.key = "tile.k",
                       .constant = "block_k",
                       .allowed = tile_k_allowed,

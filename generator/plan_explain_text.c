@@ -34,7 +34,8 @@ static void head(const struct plan *plan, int64_t M, int grid, struct buf *out) 
         buf_printf(out, "  made for M = %" PRId64, s->m_min);
     else
         buf_printf(out, "  serves M = %" PRId64 " to %" PRId64, s->m_min, s->m_max);
-    buf_printf(out, " and at most %d CTAs a rank; shown with M = %" PRId64 " on %d CTAs\n", plan->max_grid, M, grid);
+    buf_printf(out, " and at most %d CTA%s a rank; shown with M = %" PRId64 " on %d CTA%s\n", plan->max_grid,
+               plan->max_grid == 1 ? "" : "s", M, grid, grid == 1 ? "" : "s");
 }
 
 static void values(const struct plan *plan, struct buf *out) {
