@@ -27,9 +27,14 @@ static void take(const struct config *config, struct plan *plan, enum field fiel
 #define RING_WAVES       4  /* waves below which the first wave's sends are not hidden (H200: bench/NOTES.md) */
 #define SHORT_PRODUCT_US 75 /* above it, what narrow tiles lose to L2 costs more than the first wave's sends  */
 
+/* SMs of a rank: what the config says, else all. */
+static int64_t sms_planned(const struct config *config, enum arch arch) {
+    return config->is_set[FIELD_SMS] && config->value[FIELD_SMS] ? config->value[FIELD_SMS] : machine_of(arch)->sms;
+}
+
 int64_t plan_narrow_m(const struct config *config, enum arch arch, int64_t n, int64_t k, int tp) {
     const struct machine *machine = machine_of(arch);
-    int64_t sms = config->is_set[FIELD_SMS] && config->value[FIELD_SMS] ? config->value[FIELD_SMS] : machine->sms;
+    int64_t sms = sms_planned(config, arch);
     int64_t across = (n + WIDE_N - 1) / WIDE_N;
     int64_t wave = (sms / across > 0 ? sms / across : 1) * WIDE_M;    /* rows */
     double rate = machine->tflops * 1e6 * (double)sms / machine->sms; /* operations a microsecond */
@@ -50,8 +55,7 @@ bool plan_takes_turns(const struct config *config, enum arch arch, int64_t m, in
             return false;
     if (config_arch_family(arch) != ARCH_SM90A)
         return false;
-    int64_t sms =
-        config->is_set[FIELD_SMS] && config->value[FIELD_SMS] ? config->value[FIELD_SMS] : machine_of(arch)->sms;
+    int64_t sms = sms_planned(config, arch);
     int64_t rows = ((m < MOST_ROWS ? m : MOST_ROWS) + WIDE_M - 1) / WIDE_M;
     int64_t turn = rows * ((n + TURN_N - 1) / TURN_N), wide = rows * ((n + WIDE_N - 1) / WIDE_N);
     return (double)((turn + sms - 1) / sms * TURN_N) < TURN_SPEED * (double)((wide + sms - 1) / sms * WIDE_N);

@@ -261,7 +261,7 @@ template <class C> constexpr int32_t lanes_inside = C::place_shared ? 2 : 1;
 template <class C> constexpr int32_t lanes_beside = maximum(C::ship_lanes - lanes_inside<C>, 0);
 
 template <class C> GRS_DEVICE void communicate_beside(const Cta<C> &cta, int32_t warp) {
-    if constexpr (lanes_beside < C >> 0) {
+    if constexpr (lanes_beside<C> != 0) {
         if (ptx::lane_index() != 0 || warp >= lanes_beside<C>)
             return;
         int32_t lane = lanes_inside<C> + warp;
