@@ -12,8 +12,9 @@
 #   ablation   every older policy beside ours, N 4096 K 2048, M 512 … 8192: 2 and 4 ranks on one GPU, without and with that
 #              model, and where there are more GPUs a rank on each
 #
-# Without an argument: all that this machine can do. BENCH_OUT: where the files go (bench/results); BENCH_FLAGS: more options
-# for grsrun; TORCHRUN: PyTorch's launcher (torchrun). Each set leaves .json and .svg files, named after the GPU; bench/README.md
+# Without an argument: all that this machine can do. Kernels for ranks that share a GPU are planned as such: each with its part
+# of the SMs ($SMS of a GPU, 132), and a link as fast as memory, or as the model's. GPUS: so many of those there are (all);
+# BENCH_OUT: where the files go (bench/results); BENCH_FLAGS: more options for grsrun; TORCHRUN: PyTorch's launcher (torchrun). Each set leaves .json and .svg files, named after the GPU; bench/README.md
 # says what is in them, and bench/tables.py puts them into README and docs. When a run fails the files of the one before stay.
 #
 # --precompile: needs no GPU and measures nothing: compiles the sets' kernels into the cache. GPUS says how many GPUs the
@@ -23,6 +24,7 @@ cd "$(dirname "$0")/.."
 BUILD=${BUILD:-build}
 out=${BENCH_OUT:-bench/results}
 pace=${PACE:-372}
+sms=${SMS:-132}
 torchrun=${TORCHRUN:-torchrun}
 precompile=
 if [[ ${1:-} == --precompile ]]; then precompile=yes && shift; fi
@@ -31,6 +33,7 @@ if [[ $precompile ]]; then
     gpus=${GPUS:-2} gpu=none
 else
     gpus=$(nvidia-smi --list-gpus 2>/dev/null | grep -c '^GPU' || true)
+    if [[ ${GPUS:-$gpus} -lt $gpus ]]; then gpus=$GPUS; fi
     if [[ $gpus -eq 0 ]]; then
         echo "bench: nvidia-smi lists no GPU: nothing can be measured here" >&2
         exit 1
@@ -56,6 +59,14 @@ ring=(--shape 512:8192,4096,2048 --shape 2048:8192,8192,1024 --shape 2048,8192,8
 # shellcheck disable=SC2054
 link=(64,4096,2048 256,4096,2048 512,4096,2048 1024,4096,2048 2048,4096,2048 4096,4096,2048 8192,4096,2048 2048,8192,1024
     4096,8192,1024 8192,8192,1024 2048,8192,4096 8192,8192,4096 2048,8192,14336 8192,4096,7168)
+
+# What ranks that share a GPU have, as a config: its name is in $sharing.
+sharing=$(mktemp --suffix=.yaml)
+trap 'rm -f "$sharing"' EXIT
+share() { # RANKS GBPS
+    printf 'version: 1\nsms: %d\nlink_gbps: %d\n' $((sms / $1)) "$2" >"$sharing"
+}
+memory=100000 # GB/s: no tile ever waits for it
 
 measure() { # NAME --bench|--ablate OPTIONS...
     local file=$out/$gpu-$1
@@ -92,7 +103,8 @@ for name in "$@"; do
         if [[ $gpus -gt 1 ]]; then
             measure "x$gpus-ring" --bench --tp "$gpus" "${ring[@]}"
         else
-            measure ring --bench --tp 2 "${ring[@]}"
+            share 2 $memory
+            measure ring --bench --tp 2 --ranks-per-gpu 2 --config "$sharing" "${ring[@]}"
         fi
         ;;
     link)
@@ -103,8 +115,14 @@ for name in "$@"; do
         measure "x$gpus-link" --bench --waits --tp "$gpus" --ranks-per-gpu 1 "${link[@]/#/--shape=}"
         if [[ ! $precompile ]]; then add_async_tp "$out/$gpu-x$gpus-link.json"; fi
         ;;
-    paced) measure paced --bench --waits --tp 2 --ranks-per-gpu 8 --pace "$pace" "${ring[@]}" ;;
-    crowd) measure crowd --bench --tp 4,8 --ranks-per-gpu 8 --shape 4096,8192,4096,2048 ;;
+    paced)
+        share 2 $((pace / 2))
+        measure paced --bench --waits --tp 2 --ranks-per-gpu 2 --pace "$pace" --config "$sharing" "${ring[@]}"
+        ;;
+    crowd)
+        share 1 $memory
+        measure crowd --bench --tp 4,8 --ranks-per-gpu 8 --config "$sharing" --shape 4096,8192,4096,2048
+        ;;
     ablation)
         measure ablation --ablate --tp 2,4 --ranks-per-gpu 8 --shape 512:8192,4096,2048
         measure ablation-paced --ablate --tp 2,4 --ranks-per-gpu 8 --pace "$pace" --shape 512:8192,4096,2048

@@ -16,10 +16,15 @@ void classes_make(const struct config *config, enum arch arch, int64_t n, int64_
     struct plan_shape next = {.m_min = 1, .m_max = INT32_MAX, .n = n, .k = k, .tp = tp};
     bool pingpong = config->is_set[FIELD_SCHEDULE] && config->value[FIELD_SCHEDULE] == SCHEDULE_PINGPONG;
     out->count = 0;
-    if (!config->is_set[FIELD_TILE_N] && !pingpong) /* tile and schedule are what depends on M */
-        end_class(out, &next, plan_narrow_m(config, arch, n, k, tp));
+    int64_t wave = plan_wave_m(config, arch, n), narrow = plan_narrow_m(config, arch, n, k, tp);
+    bool widths = !config->is_set[FIELD_TILE_N] && !pingpong; /* tile, schedule and place are what depends on M */
+    bool places = plan_sends_straight(config, arch, wave, n, k, tp) == STRAIGHT_FEW_TILES;
+    if (places && (!widths || wave < narrow))
+        end_class(out, &next, wave);
+    if (widths)
+        end_class(out, &next, narrow);
     for (size_t i = 0; i + 1 < sizeof tops / sizeof *tops && tp == 1; i++) {
-        bool same = plan_takes_turns(config, arch, tops[i], n) == plan_takes_turns(config, arch, tops[i + 1], n);
+        bool same = plan_takes_turns(config, arch, tops[i], n, k) == plan_takes_turns(config, arch, tops[i + 1], n, k);
         if (tops[i] >= next.m_min && !same)
             end_class(out, &next, tops[i]);
     }

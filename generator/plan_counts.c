@@ -1,6 +1,7 @@
 /* What follows from a plan for one M: tiles, bits, memory, bytes over the link. */
 #include <string.h>
 
+#include "generator/machine.h"
 #include "generator/plan.h"
 
 static int64_t ceil_div(int64_t a, int64_t b) {
@@ -57,22 +58,43 @@ void plan_memory_of(const struct plan *plan, int64_t max_M, int grid, struct pla
     out->total = out->slots + out->mask + out->outbox + out->groups + out->control;
 }
 
-#define SEND_HEADROOM_PERCENT 110 /* over a CTA's even share of the link: bench/NOTES.md */
-
-static bool is_paced(const struct plan *plan) {
-    return plan->shape.tp > 1 && plan->value[FIELD_RING_PLACE] == PLACE_GLOBAL;
+double plan_link_ahead(enum arch arch, int64_t link_gbps, int64_t k, int64_t sms) {
+    const struct machine *machine = machine_of(arch);
+    double rate = machine->tflops * 1e3 * (double)(sms ? sms : machine->sms) / machine->sms; /* GFLOP/s */
+    return (double)k * (double)link_gbps / rate;
 }
 
-uint32_t plan_send_pace(const struct plan *plan, int grid) {
-    if (!is_paced(plan))
-        return 0;
-    return (uint32_t)(100000 * (int64_t)grid / (plan->value[FIELD_LINK_GBPS] * SEND_HEADROOM_PERCENT));
+/* Of a CTA's even share of the link: a little more where the link must never be idle, or where the tile's buffer waits for the
+ * last byte; where products take longer than what they send, an outbox may fill up meanwhile (bench/NOTES.md). */
+#define EAGER_PERCENT 110
+#define EVEN_PERCENT  100
+
+static int64_t headroom_percent(const struct plan *plan) {
+    bool outbox = plan->value[FIELD_RING_PLACE] == PLACE_GLOBAL;
+    return outbox &&
+                   plan_link_ahead(plan->arch, plan->value[FIELD_LINK_GBPS], plan->shape.k, plan->value[FIELD_SMS]) >= 1
+               ? EVEN_PERCENT
+               : EAGER_PERCENT;
 }
 
-uint32_t plan_send_pace_at(const struct plan *plan, int grid, uint64_t link_ps_per_kib) {
-    if (!is_paced(plan))
+/* CTAs that send at the same time: no more than a segment has tiles, since those of the next turn wait for upstream's of this
+ * one. 0: there is no tempo. A ring in shared memory with drain.policy: per_tile is that of older kernels, which had none. */
+static int64_t senders(const struct plan *plan, int64_t M, int grid) {
+    struct plan_tiles tiles;
+    bool older = plan->value[FIELD_RING_PLACE] == PLACE_SHARED && plan->value[FIELD_DRAIN_POLICY] == DRAIN_PER_TILE;
+    if (plan->shape.tp == 1 || older)
         return 0;
-    double share = (double)link_ps_per_kib / 1024 * grid * 100 / SEND_HEADROOM_PERCENT;
+    plan_tiles_of(plan, M, &tiles);
+    return tiles.max_tiles < grid ? tiles.max_tiles : grid;
+}
+
+uint32_t plan_send_pace(const struct plan *plan, int64_t M, int grid) {
+    return (uint32_t)(100000 * senders(plan, M, grid) / (plan->value[FIELD_LINK_GBPS] * headroom_percent(plan)));
+}
+
+uint32_t plan_send_pace_at(const struct plan *plan, int64_t M, int grid, uint64_t link_ps_per_kib) {
+    double share =
+        (double)link_ps_per_kib / 1024 * (double)senders(plan, M, grid) * 100 / (double)headroom_percent(plan);
     return share < UINT32_MAX ? (uint32_t)share : UINT32_MAX;
 }
 

@@ -32,28 +32,61 @@ static int64_t sms_planned(const struct config *config, enum arch arch) {
     return config->is_set[FIELD_SMS] && config->value[FIELD_SMS] ? config->value[FIELD_SMS] : machine_of(arch)->sms;
 }
 
-int64_t plan_narrow_m(const struct config *config, enum arch arch, int64_t n, int64_t k, int tp) {
+/* Operations a microsecond, of the rank's SMs. */
+static double rate_of(const struct config *config, enum arch arch) {
     const struct machine *machine = machine_of(arch);
-    int64_t sms = sms_planned(config, arch);
-    int64_t across = (n + WIDE_N - 1) / WIDE_N;
-    int64_t wave = (sms / across > 0 ? sms / across : 1) * WIDE_M;    /* rows */
-    double rate = machine->tflops * 1e6 * (double)sms / machine->sms; /* operations a microsecond */
-    int64_t quick = (int64_t)(SHORT_PRODUCT_US * rate / (2.0 * (double)n * (double)k));
-    int64_t few = RING_WAVES * sms / across * WIDE_M, ring = quick < few ? quick : few;
+    return machine->tflops * 1e6 * (double)sms_planned(config, arch) / machine->sms;
+}
+
+static int64_t wide_across(int64_t n) {
+    return (n + WIDE_N - 1) / WIDE_N;
+}
+
+int64_t plan_wave_m(const struct config *config, enum arch arch, int64_t n) {
+    int64_t down = sms_planned(config, arch) / wide_across(n);
+    return (down > 0 ? down : 1) * WIDE_M;
+}
+
+int64_t plan_narrow_m(const struct config *config, enum arch arch, int64_t n, int64_t k, int tp) {
+    int64_t wave = plan_wave_m(config, arch, n);
+    int64_t quick = (int64_t)(SHORT_PRODUCT_US * rate_of(config, arch) / (2.0 * (double)n * (double)k));
+    int64_t few = RING_WAVES * sms_planned(config, arch) / wide_across(n) * WIDE_M, ring = quick < few ? quick : few;
     return tp > 1 && ring > wave ? ring / WIDE_M * WIDE_M : wave;
+}
+
+static bool any_set(const struct config *config, const enum field *fields, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (config->is_set[fields[i]])
+            return true;
+    return false;
+}
+
+/* Times that a CTA's share of the link takes a tile while the next one is multiplied, from which on (H200: bench/NOTES.md) one
+ * tile buffer is as good as an outbox behind it, and the copies into the outbox and back are saved. */
+#define LINK_AHEAD 2.0
+
+enum plan_straight plan_sends_straight(const struct config *config, enum arch arch, int64_t m, int64_t n, int64_t k,
+                                       int tp) {
+    static const enum field fixed[] = {FIELD_RING_PLACE,  FIELD_RING_DEPTH,  FIELD_CHUNK_BYTES,
+                                       FIELD_CHUNK_COUNT, FIELD_GRANULARITY, FIELD_DRAIN_POLICY,
+                                       FIELD_DRAIN_FLUSH, FIELD_SCHEDULE,    FIELD_CLUSTER};
+    if (tp == 1 || config_arch_family(arch) != ARCH_SM90A || any_set(config, fixed, sizeof fixed / sizeof *fixed))
+        return STRAIGHT_NEVER;
+    int64_t link = config->is_set[FIELD_LINK_GBPS] ? config->value[FIELD_LINK_GBPS] : machine_of(arch)->link_gbps;
+    if (plan_link_ahead(arch, link, k, sms_planned(config, arch)) >= LINK_AHEAD)
+        return STRAIGHT_LINK_AHEAD;
+    return m <= plan_wave_m(config, arch, n) ? STRAIGHT_FEW_TILES : STRAIGHT_NEVER;
 }
 
 #define TURN_N     168  /* the widest tile whose accumulators one warpgroup's registers hold */
 #define TURN_SPEED 1.01 /* of its loop against that of wide tiles, whose epilogue nobody hides (H200: bench/NOTES.md) */
+#define TURN_K     4096 /* below it the stages that wide tiles give back early are worth more (the same)      */
 #define MOST_ROWS  16384
 
-bool plan_takes_turns(const struct config *config, enum arch arch, int64_t m, int64_t n) {
+bool plan_takes_turns(const struct config *config, enum arch arch, int64_t m, int64_t n, int64_t k) {
     static const enum field fixed[] = {FIELD_TILE_M,  FIELD_TILE_N,     FIELD_SCHEDULE,
                                        FIELD_CLUSTER, FIELD_RING_PLACE, FIELD_DRAIN_POLICY};
-    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
-        if (config->is_set[fixed[i]])
-            return false;
-    if (config_arch_family(arch) != ARCH_SM90A)
+    if (config_arch_family(arch) != ARCH_SM90A || k < TURN_K || any_set(config, fixed, sizeof fixed / sizeof *fixed))
         return false;
     int64_t sms = sms_planned(config, arch);
     int64_t rows = ((m < MOST_ROWS ? m : MOST_ROWS) + WIDE_M - 1) / WIDE_M;
@@ -107,7 +140,8 @@ void plan_defaults(const struct config *config, struct plan *plan) {
     bool narrow = shape->m_max <= plan_narrow_m(config, plan->arch, shape->n, shape->k, shape->tp);
     bool pingpong = config->is_set[FIELD_SCHEDULE] && config->value[FIELD_SCHEDULE] == SCHEDULE_PINGPONG;
     bool alone = plan->shape.tp == 1;
-    bool turns = alone && !narrow && plan_takes_turns(config, plan->arch, shape->m_max, shape->n);
+    bool turns = alone && !narrow && plan_takes_turns(config, plan->arch, shape->m_max, shape->n, shape->k);
+    enum plan_straight straight = plan_sends_straight(config, plan->arch, shape->m_max, shape->n, shape->k, shape->tp);
 
     take(config, plan, FIELD_SMS, 0, "the rank has the GPU to itself, or its share of it");
     take(config, plan, FIELD_LINK_GBPS, machine_of(plan->arch)->link_gbps, machine_of(plan->arch)->measured);
@@ -124,9 +158,16 @@ void plan_defaults(const struct config *config, struct plan *plan) {
         take(config, plan, FIELD_CLUSTER, plan->value[FIELD_CTA_GROUP], "a CTA pair is a cluster");
     else
         take(config, plan, FIELD_CLUSTER, 1, "no multicast: grids of any size");
-    take_of_ring(config, plan, FIELD_RING_PLACE, PLACE_GLOBAL,
-                 "partials that wait for the link take no shared memory from A and B");
-    if (plan->value[FIELD_RING_PLACE] == PLACE_SHARED)
+    if (straight == STRAIGHT_LINK_AHEAD)
+        take(config, plan, FIELD_RING_PLACE, PLACE_SHARED, "the link takes a tile well before the next one is made");
+    else if (straight == STRAIGHT_FEW_TILES)
+        take(config, plan, FIELD_RING_PLACE, PLACE_SHARED, "a CTA makes two tiles at most: the shortest way counts");
+    else
+        take_of_ring(config, plan, FIELD_RING_PLACE, PLACE_GLOBAL,
+                     "partials that wait for the link take no shared memory from A and B");
+    if (straight != STRAIGHT_NEVER)
+        take(config, plan, FIELD_RING_DEPTH, 1, "none has to wait for the link");
+    else if (plan->value[FIELD_RING_PLACE] == PLACE_SHARED)
         take(config, plan, FIELD_RING_DEPTH, 2, "each more costs as much shared memory as a stage or two");
     else
         take_of_ring(config, plan, FIELD_RING_DEPTH, 4,

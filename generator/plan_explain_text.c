@@ -240,11 +240,11 @@ static void link_and_memory(const struct plan *plan, int64_t M, int grid, struct
         if (plan->value[FIELD_RING_PLACE] == PLACE_GLOBAL)
             buf_printf(out, " in chunks of %" PRId64, plan->value[FIELD_CHUNK_BYTES]);
         buf_puts(out, "\n");
-        if (plan_send_pace(plan, grid))
+        if (plan_send_pace(plan, M, grid))
             buf_printf(out,
                        "  a CTA sends no faster than a byte in %" PRIu32
-                       " ps: its share of link_gbps, a little quicker\n",
-                       plan_send_pace(plan, grid));
+                       " ps: the share of link_gbps of those that send at the same time\n",
+                       plan_send_pace(plan, M, grid));
     }
     buf_printf(out, "\nMemory that a rank reserves for M up to %" PRId64 " on %d CTAs: %" PRId64 " bytes\n", M, grid,
                memory.total);

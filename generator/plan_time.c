@@ -24,8 +24,6 @@ const struct plan_times *plan_times_of(enum arch arch) {
 const char *plan_time_unknown(const struct plan *plan) {
     if (!plan_times_of(plan->arch))
         return "nothing was measured on this arch";
-    if (plan->value[FIELD_RING_PLACE] != PLACE_GLOBAL && plan->shape.tp > 1)
-        return "too little was measured with ring.place: shared";
     if (plan->value[FIELD_SCHEDULE] != SCHEDULE_COOPERATIVE && plan->shape.tp > 1)
         return "too little was measured with tile.schedule: pingpong in a ring";
     return NULL;
@@ -51,15 +49,16 @@ static int64_t smaller(int64_t a, int64_t b) {
 /* When the parts of a CTA are free again, in microseconds since the first products of the launch. */
 struct cta {
     double math, buffer, sender;
-    double outbox[MOST_DEPTH];
-    int64_t sent;
+    double places[MOST_DEPTH]; /* of the outbox; ring.place: shared: tile buffers */
+    int64_t used;
 };
 
 struct player {
     const struct plan *plan;
     const struct plan_times *times;
     struct tileorder order;
-    int grid, outbox_depth;
+    bool shared;
+    int grid, depth;
     double product;              /* of a tile, in microseconds                    */
     double link_ns_byte;         /* of the whole link                             */
     double pace_ns_byte;         /* of one CTA's sends, when it keeps to its pace */
@@ -97,16 +96,21 @@ static double copy_us(const struct player *player, int64_t bytes) {
     return player->times->copy_ns_kib * 1e-3 / 1024 * (double)bytes;
 }
 
-/* A tile's way to the peer from the moment at which its sum is in the tile buffer: into the outbox, and from there over the
- * link, at the CTA's pace and the link's. */
-static void send(struct player *player, struct cta *cta, double *landed, int64_t bytes) {
-    double *place = &cta->outbox[cta->sent++ % player->outbox_depth];
+/* Over the link from this moment on, at the CTA's pace and the link's: when the last byte has left. */
+static double push(struct player *player, struct cta *cta, double from, int64_t bytes) {
+    player->link_free = larger(player->link_free, from) + player->link_ns_byte * 1e-3 * (double)bytes;
+    double paced = larger(cta->sender, from) + player->pace_ns_byte * 1e-3 * (double)bytes;
+    return cta->sender = larger(paced, player->link_free);
+}
+
+/* A tile's way to the peer from the moment at which its sum is in the tile buffer: into the outbox and from there, or, with
+ * ring.place: shared, from where it is. Returns when it has landed. */
+static double send(struct player *player, struct cta *cta, int64_t bytes) {
+    if (player->shared)
+        return (cta->buffer = push(player, cta, cta->math, bytes)) + player->times->hop_us;
+    double *place = &cta->places[cta->used++ % player->depth];
     cta->buffer = larger(cta->math, *place) + copy_us(player, bytes);
-    player->link_free = larger(player->link_free, cta->buffer) + player->link_ns_byte * 1e-3 * (double)bytes;
-    double paced = larger(cta->sender, cta->buffer) + player->pace_ns_byte * 1e-3 * (double)bytes;
-    cta->sender = larger(paced, player->link_free);
-    *place = cta->sender + player->times->hop_us;
-    *landed = larger(*landed, *place);
+    return *place = push(player, cta, cta->buffer, bytes) + player->times->hop_us;
 }
 
 /* One tile of one CTA. All ranks do the same at the same time: what this rank sends in one turn is what it receives in the
@@ -115,16 +119,19 @@ static void play(struct player *player, struct cta *cta, int turn, int64_t tile)
     int per_rank = player->order.per_rank;
     int64_t bytes = bytes_of(&player->order, turn, tile);
     bool keeps = turn >= player->plan->segments - per_rank, adds = turn >= per_rank;
-    double *landed = &player->landed[turn * player->groups + tile / player->group_tiles], ready = cta->buffer;
-    /* Beside the products: D, or the tile to the outbox, back from it and to the peer; and the partial. */
-    double beside = player->times->beside_ns_kib * 1e-3 / 1024 * (double)(bytes * ((keeps ? 1 : 3) + adds));
+    double *landed = &player->landed[turn * player->groups + tile / player->group_tiles];
+    double *buffer = player->shared ? &cta->places[cta->used++ % player->depth] : &cta->buffer, ready = *buffer;
+    /* Beside the products: D, or the tile to the peer, by way of the outbox if there is one; and the partial. */
+    int copies = (keeps || player->shared ? 1 : 3) + adds;
+    double beside = player->times->beside_ns_kib * 1e-3 / 1024 * (double)(bytes * copies);
     if (adds)
         ready = larger(ready, landed[-per_rank * player->groups]) + copy_us(player, bytes);
     cta->math = larger(cta->math + player->product + beside, ready);
     if (keeps)
         cta->buffer = cta->math + copy_us(player, bytes);
     else
-        send(player, cta, landed, bytes);
+        *landed = larger(*landed, send(player, cta, bytes));
+    *buffer = cta->buffer;
 }
 
 static bool set_up(struct player *player, int64_t M, int sms) {
@@ -133,11 +140,12 @@ static bool set_up(struct player *player, int64_t M, int sms) {
     player->grid = (int)smaller(sms, player->order.total);
     player->group_tiles = plan->group_tiles ? plan->group_tiles : player->order.stride;
     player->groups = player->order.stride / player->group_tiles + 1;
-    player->outbox_depth = plan->outbox_depth;
+    player->shared = plan->value[FIELD_RING_PLACE] == PLACE_SHARED;
+    player->depth = player->shared ? plan->tile_buffers : plan->outbox_depth;
     if (plan->value[FIELD_DRAIN_POLICY] == DRAIN_PER_TILE || plan->value[FIELD_DRAIN_FLUSH] == FLUSH_PER_TILE)
-        player->outbox_depth = 1;
+        player->depth = 1;
     player->link_ns_byte = 1.0 / (double)plan->value[FIELD_LINK_GBPS];
-    player->pace_ns_byte = plan_send_pace(plan, player->grid) * 1e-3;
+    player->pace_ns_byte = plan_send_pace(plan, M, player->grid) * 1e-3;
     player->ctas = calloc((size_t)player->grid, sizeof *player->ctas);
     player->landed = calloc((size_t)(player->groups * plan->segments), sizeof *player->landed);
     return player->ctas && player->landed;

@@ -137,9 +137,9 @@ int group_launch_grid(const struct plan *plan, int64_t M, int prepared) {
 }
 
 /* The tempo of sends follows the link that there is: under the model, the modelled one. */
-static uint32_t send_pace(const struct group *group, const struct plan *plan, int grid) {
-    return plan->pace_model && group->pace_ps_per_kib > 0 ? plan_send_pace_at(plan, grid, group->pace_ps_per_kib)
-                                                          : plan_send_pace(plan, grid);
+static uint32_t send_pace(const struct group *group, const struct plan *plan, int64_t M, int grid) {
+    return plan->pace_model && group->pace_ps_per_kib > 0 ? plan_send_pace_at(plan, M, grid, group->pace_ps_per_kib)
+                                                          : plan_send_pace(plan, M, grid);
 }
 
 static void fill_header(const struct group *group, const struct group_kernel *prepared, int64_t M, int grid, int ranks,
@@ -150,7 +150,7 @@ static void fill_header(const struct group *group, const struct group_kernel *pr
     out->wave = prepared->wave;
     out->ranks = ranks;
     out->ring = group->tp;
-    out->send_ps_per_byte = send_pace(group, &prepared->kernel->plan, grid);
+    out->send_ps_per_byte = send_pace(group, &prepared->kernel->plan, M, grid);
     out->deadline_ns = group->deadline_ns;
     out->pace_ps_per_kib = group->pace_ps_per_kib;
     out->stall = group->stall;

@@ -111,16 +111,15 @@ typedef struct grs_rank_args {
 } grs_rank_args;
 
 typedef struct grs_args {
-    int32_t m;     // rows of A
-    int32_t grid;  // CTAs a rank; rank index in the grid = blockIdx.x / grid
-    int32_t wave;  // tiles of one wave, the same on all ranks
-    int32_t ranks; // ranks in this grid
-    int32_t ring;  // ranks of the ring: length of `everyone`
-    uint32_t
-        send_ps_per_byte; // a CTA's share of the link: picoseconds a byte between sends (place: global); 0: no limit
-    uint64_t deadline_ns; // of every wait; 0: none
-    uint64_t pace_ps_per_kib; // link model: picoseconds for 1024 bytes; 0: none
-    uint64_t stall;           // test hook: (rank + 1) << 32 | position + 1 at which the sender stalls; 0: none
+    int32_t m;                 // rows of A
+    int32_t grid;              // CTAs a rank; rank index in the grid = blockIdx.x / grid
+    int32_t wave;              // tiles of one wave, the same on all ranks
+    int32_t ranks;             // ranks in this grid
+    int32_t ring;              // ranks of the ring: length of `everyone`
+    uint32_t send_ps_per_byte; // a CTA's share of the link: picoseconds a byte between its sends; 0: no limit
+    uint64_t deadline_ns;      // of every wait; 0: none
+    uint64_t pace_ps_per_kib;  // link model: picoseconds for 1024 bytes; 0: none
+    uint64_t stall;            // test hook: (rank + 1) << 32 | position + 1 at which the sender stalls; 0: none
     grs_rank_args rank[GRS_MAX_SHARED_RANKS];
 } grs_args;
 GRS_ARGS_ASSERT(sizeof(grs_rank_args) == 640, "grs_rank_args: host and device disagree");

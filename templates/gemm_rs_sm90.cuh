@@ -35,6 +35,9 @@ template <class C> GRS_DEVICE void pass_turn(ptx::Barrier *turn) {
 // and B (see load_role), but touches no tile buffer.
 template <class C> GRS_DEVICE void math_role(const Cta<C> &cta, int32_t warpgroup) {
     constexpr int32_t row_blocks = C::pingpong ? C::block_m / 64 : 1;
+    // Blocks whose products are under way while the next is issued. Cooperative: none, since the other warpgroup's products
+    // fill the tensor cores meanwhile, and a stage that is free a block earlier hides more of what holds up its loads.
+    constexpr int32_t under_way = C::pingpong ? 1 : 0;
     Watch<C> watch = cta.watch(GRS_ROLE_MATH, ptx::thread_index() == 128);
     Barriers<C> &barriers = cta.shared.barriers;
     Cursor<C::stages> cursor;
@@ -72,15 +75,21 @@ template <class C> GRS_DEVICE void math_role(const Cta<C> &cta, int32_t warpgrou
                     mma::Product<C::block_n>::multiply(sum[rows].value, a + 2 * k, b + 2 * k, block > 0 || k > 0);
             }
             mma::warpgroup_commit();
-            mma::warpgroup_wait<1>(); // the products of the block before are complete: its stage is free
-            if (previous)
-                release_stage<C>(previous);
-            previous = &barriers.stage_free[cursor.slot];
+            mma::warpgroup_wait<under_way>(); // all but so many blocks are complete: their stages are free
+            ptx::Barrier *free = &barriers.stage_free[cursor.slot];
+            if constexpr (under_way > 0) {
+                if (previous)
+                    release_stage<C>(previous);
+                previous = free;
+            } else {
+                release_stage<C>(free);
+            }
         }
-        if constexpr (C::pingpong)
+        if constexpr (C::pingpong) {
             pass_turn<C>(&barriers.product_turn[warpgroup]);
-        mma::warpgroup_wait<0>();
-        release_stage<C>(previous);
+            mma::warpgroup_wait<0>();
+            release_stage<C>(previous);
+        }
 
         if (leaving)
             continue;

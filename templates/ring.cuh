@@ -2,8 +2,8 @@
 // into shared memory can be loaded by the next rank as it is. Only the rows and panels that the segment and N reach move.
 //
 //   receive   slots of this rank  -> tile buffer   (prefetcher)
-//   place     tile buffer         -> outbox, or straight into the peer's slots (storer)
-//   push      outbox -> chunks    -> peer's slots  (sender)
+//   place     tile buffer         -> outbox (storer)
+//   push      outbox -> chunks, or the tile buffer -> peer's slots (sender)
 //   land      wait until what was sent lies there, then set the bit
 #pragma once
 
@@ -34,9 +34,9 @@ template <class C> constexpr int32_t kept_rows = C::ring == 1 ? 64 : C::block_m;
 
 // An SM's copy engine works in order: a whole tile at once holds up the loads of A and B behind it for longer than the stages
 // last. So tiles move in pieces, with a pause after each in which other copies get their turn.
-template <class C> GRS_DEVICE void breathe() {
+template <class C> GRS_DEVICE void breathe(uint32_t nanoseconds = C::piece_pause) {
     if constexpr (C::piece_pause > 0)
-        ptx::pause(C::piece_pause);
+        ptx::pause(nanoseconds);
 }
 GRS_DEVICE uint32_t piece_of(uint32_t bytes, uint32_t done, uint32_t most) {
     return bytes - done < most ? bytes - done : most;
@@ -62,8 +62,8 @@ GRS_DEVICE void receive(char *tile_buffer, const grs_rank_args &me, const Geomet
     }
 }
 
-// Stores a finished partial as an image: into an outbox slot or a peer's receive slot. The caller commits and waits. `hurry`:
-// nothing of this CTA is left to load.
+// Stores a finished partial as an image into an outbox slot. The caller commits and waits. `hurry`: nothing of this CTA is left
+// to load.
 template <class C> GRS_DEVICE void place(char *image, const char *tile_buffer, const Tile &tile, bool hurry) {
     Extent<C> extent(tile);
     if (extent.bytes == 0)
@@ -154,6 +154,26 @@ template <class C> class Tempo {
     uint32_t cost_;
     uint64_t next_ = 0;
 };
+
+// ring.place: shared. Stores a finished partial from its tile buffer into the peer's receive slot, at the CTA's tempo. The caller
+// commits and waits. A piece is half as long as inside the GPU: until the link has taken it, loads wait behind it. `hurry`:
+// nothing of this CTA is left to load.
+template <class C>
+GRS_DEVICE void push_at_tempo(Watch<C> &watch, Tempo<C> &tempo, char *image, const char *tile_buffer, const Tile &tile,
+                              bool hurry) {
+    constexpr uint32_t most = C::piece_bytes / 2;
+    Extent<C> extent(tile);
+    for (int32_t panel = 0; panel < extent.panels; ++panel) {
+        int32_t offset = panel * panel_bytes<C::block_m>();
+        for (uint32_t done = 0; done < extent.bytes; done += most) {
+            uint32_t bytes = piece_of(extent.bytes, done, most);
+            tempo.wait_turn(watch, bytes);
+            ptx::bulk_store(image + offset + done, tile_buffer + offset + done, bytes);
+            if (!hurry)
+                breathe<C>(C::piece_pause / 2);
+        }
+    }
+}
 
 // The sending end of a CTA with ring.place: global, used by one thread: pushes outbox tiles to the peer through small pieces of
 // shared memory, at the CTA's tempo. With drain.policy: lane_per_stage there is one for each chunk: `lane` takes every

@@ -205,6 +205,7 @@ template <class C> GRS_DEVICE void ship_role(const Cta<C> &cta, int32_t lane) {
     Watch<C> watch = cta.watch(lane == 0 ? GRS_ROLE_STORER : GRS_ROLE_SENDER, lane < 2);
     Barriers<C> &barriers = cta.shared.barriers;
     Flights<C> flights(cta.shared, cta.me, cta.geometry, cta.order(), lane);
+    Tempo<C> tempo(cta.args.send_ps_per_byte);
     Cursor<C::tile_buffers> cursor;
     bool has_credit = false;
     int32_t sequence = 0;
@@ -232,7 +233,8 @@ template <class C> GRS_DEVICE void ship_role(const Cta<C> &cta, int32_t lane) {
         if (keep)
             store_kept<C>(cta.me, cta.shared.tile[cursor.slot], tile, order.last());
         else
-            place<C>(peer_slot<C>(cta.me, cta.geometry, tile), cta.shared.tile[cursor.slot], tile, order.last());
+            push_at_tempo<C>(watch, tempo, peer_slot<C>(cta.me, cta.geometry, tile), cta.shared.tile[cursor.slot], tile,
+                             order.last());
         flights.depart();
         if constexpr (C::drain == DRAIN_PER_TILE || C::ship_lanes > 1)
             flights.land_all(watch);

@@ -40,7 +40,7 @@ static const struct {
     int64_t n, k;
 } policies[] = {
     {"tiles of 64x64, lag 1", "tile: {m: 64, n: 64}\norder: {interleave: 1}\n", 200, 72},
-    {"tiles of 128x256", "tile: {n: 256}\n", 264, 136},
+    {"tiles of 128x256", "tile: {n: 256}\nring: {place: global}\n", 264, 136},
     {"order: segment", "tile: {n: 64}\norder: segment\n", 200, 72},
     {"signal: group", "tile: {n: 64}\nsignal: {granularity: {group: 2}}\n", 200, 72},
     {"signal: segment", "tile: {n: 64}\nsignal: {granularity: segment}\norder: segment\n", 200, 72},

@@ -122,7 +122,7 @@ static void test_one_rank(void **state) {
     assert_int_equal(launch->args.deadline_ns, 30000000000);
     assert_int_equal(launch->args.pace_ps_per_kib, 0);
     assert_int_equal(launch->args.stall, 0);
-    assert_int_equal(launch->args.send_ps_per_byte, plan_send_pace(&kernel->plan, launch->args.grid));
+    assert_int_equal(launch->args.send_ps_per_byte, plan_send_pace(&kernel->plan, ROWS, launch->args.grid));
     assert_rank_args(&launch->args.rank[0], 2);
 }
 
@@ -328,8 +328,8 @@ static void test_tempo_of_the_modelled_link(void **state) {
     assert_int_equal(grs_launch(own[0], modelled, &operands[0], NULL, &err), GRS_OK);
     const grs_args *paced = &shim->launches[0].args, *plain = &shim->launches[1].args, *off = &shim->launches[2].args;
     assert_int_equal(paced->pace_ps_per_kib, 11010); /* 1024 bytes at 93 GB/s */
-    assert_int_equal(paced->send_ps_per_byte, plan_send_pace_at(&kernel->plan, paced->grid, 11010));
-    assert_int_equal(plain->send_ps_per_byte, plan_send_pace(&kernel->plan, plain->grid));
+    assert_int_equal(paced->send_ps_per_byte, plan_send_pace_at(&kernel->plan, ROWS, paced->grid, 11010));
+    assert_int_equal(plain->send_ps_per_byte, plan_send_pace(&kernel->plan, ROWS, plain->grid));
     /* The link of the config is four times as fast. */
     assert_in_range(paced->send_ps_per_byte, 4 * plain->send_ps_per_byte - 4, 4 * plain->send_ps_per_byte + 4);
     assert_int_equal(off->pace_ps_per_kib, 0);
@@ -358,7 +358,7 @@ static void test_slowest_pace_does_not_overflow(void **state) {
     (void)state;
     group_set_pace(&group, 1e-300);
     assert_int_equal(group.pace_ps_per_kib, 1024000000);
-    assert_int_equal(plan_send_pace_at(&kernel->plan, PLAN_MAX_GRID, UINT64_MAX), UINT32_MAX);
+    assert_int_equal(plan_send_pace_at(&kernel->plan, INT32_MAX, PLAN_MAX_GRID, UINT64_MAX), UINT32_MAX);
     group_set_pace(&group, -1);
     assert_int_equal(group.pace_ps_per_kib, 0);
 }

@@ -9,6 +9,7 @@ static const int64_t N = 264, K = 520;
 
 static const struct policy kernels[] = {
     {"our default", "", NULL},
+    {"an outbox", "ring: {place: global}\n", NULL},
     {"segments in turn", "order: segment\n", NULL},
     {"a lag of one wave", "order: {interleave: 1}\n", NULL},
     {"a bit for three tiles", "signal: {granularity: {group: 3}}\n", NULL},

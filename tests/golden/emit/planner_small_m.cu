@@ -9,18 +9,18 @@ struct Config {
     static constexpr int block_n = 128; // tile.n
     static constexpr int block_k = 64; // tile.k
     static constexpr int cluster = 1; // tile.cluster
-    static constexpr int stages = 5; // stages.load
-    static constexpr int ring_depth = 4; // ring.depth
-    static constexpr int chunk_bytes = 4096; // ring.chunk.bytes
-    static constexpr int chunk_count = 4; // ring.chunk.count
+    static constexpr int stages = 6; // stages.load
+    static constexpr int ring_depth = 1; // ring.depth
+    static constexpr int chunk_bytes = 1024; // ring.chunk.bytes
+    static constexpr int chunk_count = 1; // ring.chunk.count
     static constexpr int group = 1; // signal.granularity.group
     static constexpr int lag = 2; // order.interleave
     static constexpr int group_tiles = 1; // signal.granularity: tiles a bit, 0 for a whole segment
     static constexpr bool interleave = true; // order
     static constexpr grs::Drain drain = grs::DRAIN_IDLE; // drain
-    static constexpr bool place_shared = false; // ring.place
+    static constexpr bool place_shared = true; // ring.place
     static constexpr int tile_buffers = 1;
-    static constexpr int outbox_depth = 4;
+    static constexpr int outbox_depth = 1;
     static constexpr int piece_bytes = 8192; // of a tile that the copy engine moves at a time
     static constexpr int piece_pause = 300; // nanoseconds after each piece
     static constexpr int ship_lanes = 1; // threads that send
@@ -35,12 +35,12 @@ struct Config {
     static constexpr int cta_group = 1;
     static constexpr int registers_producer = 64;
     static constexpr int registers_consumer = 216;
-    static constexpr int shared_bytes = 214016; // the planner's map; the template asserts that it agrees
+    static constexpr int shared_bytes = 231424; // the planner's map; the template asserts that it agrees
     static constexpr bool count_waits = false; // cycles that each role waits, into args.counters
     static constexpr bool pace_model = false; // a model of the link between ranks that share a GPU
     static constexpr bool stall_hook = false; // test hook: args.stall makes a sender stand still
 };
 
-GRS_KERNEL(Config::threads) grs_gemm_rs_n4096_k2048_tp4_128x128x64_s5(GRS_PARAMETER grs_args args) {
+GRS_KERNEL(Config::threads) grs_gemm_rs_n4096_k2048_tp4_128x128x64_s6(GRS_PARAMETER grs_args args) {
     grs::gemm_rs<Config>(args);
 }
