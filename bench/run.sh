@@ -63,8 +63,9 @@ link=(64,4096,2048 256,4096,2048 512,4096,2048 1024,4096,2048 2048,4096,2048 409
 # What ranks that share a GPU have, as a config: its name is in $sharing.
 sharing=$(mktemp --suffix=.yaml)
 trap 'rm -f "$sharing"' EXIT
-share() { # RANKS GBPS
-    printf 'version: 1\nsms: %d\nlink_gbps: %d\n' $((sms / $1)) "$2" >"$sharing"
+share() { # RANKS GBPS; RANKS 0: of several numbers of ranks, which have what is there
+    printf 'version: 1\nlink_gbps: %d\n' "$2" >"$sharing"
+    if [[ $1 -gt 0 ]]; then printf 'sms: %d\n' $((sms / $1)) >>"$sharing"; fi
 }
 memory=100000 # GB/s: no tile ever waits for it
 
@@ -120,7 +121,7 @@ for name in "$@"; do
         measure paced --bench --waits --tp 2 --ranks-per-gpu 2 --pace "$pace" --config "$sharing" "${ring[@]}"
         ;;
     crowd)
-        share 1 $memory
+        share 0 $memory
         measure crowd --bench --tp 4,8 --ranks-per-gpu 8 --config "$sharing" --shape 4096,8192,4096,2048
         ;;
     ablation)

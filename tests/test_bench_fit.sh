@@ -19,7 +19,7 @@ numbers_are_the_fitted_ones() {
         END { exit bad || seen != 7 }'
 }
 results() {
-    exits 0 "$fit" --link 372 bench/results/h200-x2-ring.json && silent err && says out "root mean square of the log: " &&
+    exits 0 "$fit" --link 372 bench/results/h200-x2-link.json && silent err && says out "root mean square of the log: " &&
         [[ $(grep -c '^| [0-9]' "$TMP/out") -ge 10 ]]
 }
 no_results() {

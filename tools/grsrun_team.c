@@ -183,9 +183,11 @@ grs_status operands_check(const struct operands *operands, bool inputs, grs_erro
 
 /* ---------------------------------------------------------------- launches -------------------------------------- */
 
-/* Every GPU's part of the launch is captured on its own stream: nothing in it waits for another stream. */
+/* Every GPU's part of the launch is captured on its own stream: nothing in it waits for another stream. All captures end before
+ * the first graph is made executable, which no thread may do while it captures. */
 static grs_status capture(struct team *team, const grs_kernel *kernel, struct operands *operands, grs_error *err) {
     grs_status status = GRS_OK;
+    CUgraph graphs[GRS_MAX_TP] = {NULL};
     int begun = 0;
     for (; begun < team->device_count && !status; begun++) {
         const struct device *device = &team->devices[begun];
@@ -200,21 +202,23 @@ static grs_status capture(struct team *team, const grs_kernel *kernel, struct op
     status = status ? status : grs_launch_local(team->comms, kernel, operands->launch, team->streams, err);
     for (int i = 0; i < begun; i++) {
         const struct device *device = &team->devices[i];
-        CUgraph graph = NULL;
         grs_error later; /* only the first failure is reported */
         grs_error *slot = status ? &later : err;
         grs_status mine = device_use(device, slot);
         mine = mine ? mine
-                    : device_check(device, device->drv->cuStreamEndCapture(device->stream, &graph),
+                    : device_check(device, device->drv->cuStreamEndCapture(device->stream, &graphs[i]),
                                    "cuStreamEndCapture", slot);
-        if (!mine && !status) {
-            mine = device_check(device, device->drv->cuGraphInstantiateWithFlags(&operands->graphs[i], graph, 0),
-                                "cuGraphInstantiateWithFlags", slot);
-        }
-        if (graph) {
-            device->drv->cuGraphDestroy(graph);
-        }
         status = status ? status : mine;
+    }
+    for (int i = 0; i < begun; i++) {
+        const struct device *device = &team->devices[i];
+        if (!status && !(status = device_use(device, err))) {
+            status = device_check(device, device->drv->cuGraphInstantiateWithFlags(&operands->graphs[i], graphs[i], 0),
+                                  "cuGraphInstantiateWithFlags", err);
+        }
+        if (graphs[i]) {
+            device->drv->cuGraphDestroy(graphs[i]);
+        }
     }
     return status;
 }
