@@ -175,8 +175,14 @@ emit_sass() {
     PATH=$TMP/bin:$PATH exits 0 "$grsgen" --shape 5,520,136,8 --emit sass && says out "disassembled by nvdisasm -c" || return 1
     printf '#!/bin/sh\necho broken >&2\nexit 3\n' >"$TMP/bin/nvdisasm"
     PATH=$TMP/bin:$PATH exits 1 "$grsgen" --shape 5,520,136,8 --emit sass && says err "nvdisasm failed (status 3)" || return 1
-    PATH=$TMP/bin:$PATH exits 1 "$grsgen" --shape 5,520,136,8 --emit all -o "$TMP/nosass" && says err "nvdisasm failed (status 3)" &&
-        ls "$TMP"/nosass/*.cu "$TMP"/nosass/*.ptx "$TMP"/nosass/*.cubin "$TMP"/nosass/*.log && ! ls "$TMP"/nosass/*.sass
+    PATH=$TMP/bin:$PATH exits 1 "$grsgen" --shape 5,520,136,8 --shape 5,528,136,8 --emit all -o "$TMP/nosass" &&
+        says err "nvdisasm failed (status 3)" && ! ls "$TMP"/nosass/*.sass || return 1
+    local n kind # what can be made is made, of every kernel
+    for n in 520 528; do
+        for kind in cu ptx cubin log; do
+            [[ -s $(echo "$TMP"/nosass/*_n${n}_*."$kind") ]] || { echo "no $kind of N $n"; return 1; }
+        done
+    done
 }
 no_disassembler() {
     PATH=/nonexistent CUDA_HOME=/nonexistent exits 1 "$grsgen" --shape 5,520,136,8 --emit sass && silent out &&

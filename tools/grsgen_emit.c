@@ -58,8 +58,10 @@ static int write_file(const char *dir, const struct plan *plan, const char *endi
     return code;
 }
 
+/* A text that cannot be made (SASS without a disassembler) does not keep the others back; `written` becomes false when one
+ * could not be written, which the next would not be either. */
 static int emit_item(grs_ctx *ctx, const struct work *work, const struct work_item *item,
-                     const struct grsgen_options *options) {
+                     const struct grsgen_options *options, bool *written) {
     enum grsgen_emit first = options->emit == EMIT_ALL ? EMIT_CUDA : options->emit;
     enum grsgen_emit last = options->emit == EMIT_ALL ? EMIT_LOG : options->emit;
     struct grs_kernel *kernel = NULL;
@@ -75,13 +77,12 @@ static int emit_item(grs_ctx *ctx, const struct work *work, const struct work_it
     } else {
         memcpy(key, kernel->key, sizeof key);
     }
-    bool written = true; /* a text that cannot be made (SASS without a disassembler) does not keep the others back */
-    for (int what = first; what <= (int)last && written; what++) {
+    for (int what = first; what <= (int)last && *written; what++) {
         struct buf text = {0};
         int one = make_text(kernel, item, key, (enum grsgen_emit)what, &text);
         if (!one) {
             one = options->out_dir ? write_file(options->out_dir, &item->plan, endings[what], &text) : print_buf(&text);
-            written = !one;
+            *written = !one;
         }
         buf_free(&text);
         code = one ? one : code;
@@ -111,8 +112,11 @@ int grsgen_emit(const struct grsgen_options *options) {
     } else if (grs_ctx_open(&GRS_INIT(grs_ctx_options), &ctx, &err) != GRS_OK) {
         code = fail_with(GRSGEN_FAILED, &err);
     }
-    for (size_t i = 0; i < work.count && !code; i++)
-        code = emit_item(ctx, &work, &work.items[i], options);
+    bool written = !code;
+    for (size_t i = 0; i < work.count && written; i++) {
+        int one = emit_item(ctx, &work, &work.items[i], options, &written);
+        code = one ? one : code;
+    }
     grs_ctx_close(ctx);
     work_free(&work);
     return code;
