@@ -1,9 +1,33 @@
 #include "generator/classes.h"
 
+#include <string.h>
+
+#include "generator/machine.h"
 #include "generator/plan_defaults.h"
 
 /* Tops of classes of one rank: the M's that are common. The choice for a class is the one for its top. */
 static const int64_t tops[] = {2048, 4096, 8192, INT32_MAX};
+
+static bool same_choices(const struct config *config, enum arch arch, const struct plan_shape *a,
+                         const struct plan_shape *b) {
+    int64_t shared = machine_of(arch)->shared_limit;
+    struct plan one = {.arch = arch, .shape = *a, .segments = a->tp, .shared_limit = shared};
+    struct plan other = {.arch = arch, .shape = *b, .segments = b->tp, .shared_limit = shared};
+    plan_defaults(config, &one);
+    plan_defaults(config, &other);
+    return memcmp(one.value, other.value, sizeof one.value) == 0;
+}
+
+/* Neighbours that the config leaves no difference become one: senders of an outbox take the registers of wide tiles, say. */
+static void join_alike(const struct config *config, enum arch arch, struct classes *classes) {
+    int kept = 0;
+    for (int i = 1; i < classes->count; i++)
+        if (same_choices(config, arch, &classes->shape[kept], &classes->shape[i]))
+            classes->shape[kept].m_max = classes->shape[i].m_max;
+        else
+            classes->shape[++kept] = classes->shape[i];
+    classes->count = kept + 1;
+}
 
 /* Ends a class at `m_max`. */
 static void end_class(struct classes *out, struct plan_shape *next, int64_t m_max) {
@@ -16,11 +40,11 @@ void classes_make(const struct config *config, enum arch arch, int64_t n, int64_
     struct plan_shape next = {.m_min = 1, .m_max = INT32_MAX, .n = n, .k = k, .tp = tp};
     bool pingpong = config->is_set[FIELD_SCHEDULE] && config->value[FIELD_SCHEDULE] == SCHEDULE_PINGPONG;
     out->count = 0;
-    int64_t wave = plan_wave_m(config, arch, n), narrow = plan_narrow_m(config, arch, n, k, tp);
+    int64_t few = plan_few_m(config, arch, n), narrow = plan_narrow_m(config, arch, n, k, tp);
     bool widths = !config->is_set[FIELD_TILE_N] && !pingpong; /* tile, schedule and place are what depends on M */
-    bool places = plan_sends_straight(config, arch, wave, n, k, tp) == STRAIGHT_FEW_TILES;
-    if (places && (!widths || wave < narrow))
-        end_class(out, &next, wave);
+    bool places = few > 0 && plan_sends_straight(config, arch, few, n, k, tp) == STRAIGHT_FEW_TILES;
+    if (places && (!widths || few < narrow))
+        end_class(out, &next, few);
     if (widths)
         end_class(out, &next, narrow);
     for (size_t i = 0; i + 1 < sizeof tops / sizeof *tops && tp == 1; i++) {
@@ -29,6 +53,7 @@ void classes_make(const struct config *config, enum arch arch, int64_t n, int64_
             end_class(out, &next, tops[i]);
     }
     end_class(out, &next, INT32_MAX);
+    join_alike(config, arch, out);
 }
 
 const struct plan_shape *classes_find(const struct classes *classes, int64_t M) {

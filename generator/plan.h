@@ -103,12 +103,12 @@ void plan_estimate(const struct plan *plan, int64_t M, struct plan_estimate *out
 
 /* How many times a link of so many GB/s could send a tile while `sms` SMs (0: all) make it: an element costs 2*K operations, and 2
  * bytes on the link. */
-double plan_link_ahead(enum arch arch, int64_t link_gbps, int64_t k, int64_t sms);
+double plan_link_ahead(enum arch arch, double link_gbps, int64_t k, int64_t sms);
 
 /* The pace of a CTA's sends in a launch of `grid` CTAs, in picoseconds a byte: the share of link_gbps that it has when as many
- * send as a segment has tiles, a little quicker. 0 where nothing is paced. For grs_args.send_ps_per_byte. */
+ * send as a segment has tiles, or a little quicker. 0 where nothing is paced. For grs_args.send_ps_per_byte. */
 uint32_t plan_send_pace(const struct plan *plan, int64_t M, int grid);
-/* The same on a link that takes so many picoseconds for 1024 bytes, whatever link_gbps says. */
+/* The same on a link that takes so many picoseconds (not 0) for 1024 bytes, whatever link_gbps says. */
 uint32_t plan_send_pace_at(const struct plan *plan, int64_t M, int grid, uint64_t link_ps_per_kib);
 
 /* Bytes that one rank sends over the link: (M - rows of the largest owner) * N * 2, that is (R-1)/R * M * N * 2. */

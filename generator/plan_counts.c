@@ -58,10 +58,10 @@ void plan_memory_of(const struct plan *plan, int64_t max_M, int grid, struct pla
     out->total = out->slots + out->mask + out->outbox + out->groups + out->control;
 }
 
-double plan_link_ahead(enum arch arch, int64_t link_gbps, int64_t k, int64_t sms) {
+double plan_link_ahead(enum arch arch, double link_gbps, int64_t k, int64_t sms) {
     const struct machine *machine = machine_of(arch);
     double rate = machine->tflops * 1e3 * (double)(sms ? sms : machine->sms) / machine->sms; /* GFLOP/s */
-    return (double)k * (double)link_gbps / rate;
+    return (double)k * link_gbps / rate;
 }
 
 /* Of a CTA's even share of the link: a little more where the link must never be idle, or where the tile's buffer waits for the
@@ -69,12 +69,10 @@ double plan_link_ahead(enum arch arch, int64_t link_gbps, int64_t k, int64_t sms
 #define EAGER_PERCENT 110
 #define EVEN_PERCENT  100
 
-static int64_t headroom_percent(const struct plan *plan) {
+static int64_t headroom_percent(const struct plan *plan, double link_gbps) {
     bool outbox = plan->value[FIELD_RING_PLACE] == PLACE_GLOBAL;
-    return outbox &&
-                   plan_link_ahead(plan->arch, plan->value[FIELD_LINK_GBPS], plan->shape.k, plan->value[FIELD_SMS]) >= 1
-               ? EVEN_PERCENT
-               : EAGER_PERCENT;
+    return outbox && plan_link_ahead(plan->arch, link_gbps, plan->shape.k, plan->value[FIELD_SMS]) >= 1 ? EVEN_PERCENT
+                                                                                                        : EAGER_PERCENT;
 }
 
 /* CTAs that send at the same time: no more than a segment has tiles, since those of the next turn wait for upstream's of this
@@ -89,12 +87,13 @@ static int64_t senders(const struct plan *plan, int64_t M, int grid) {
 }
 
 uint32_t plan_send_pace(const struct plan *plan, int64_t M, int grid) {
-    return (uint32_t)(100000 * senders(plan, M, grid) / (plan->value[FIELD_LINK_GBPS] * headroom_percent(plan)));
+    int64_t link = plan->value[FIELD_LINK_GBPS];
+    return (uint32_t)(100000 * senders(plan, M, grid) / (link * headroom_percent(plan, (double)link)));
 }
 
 uint32_t plan_send_pace_at(const struct plan *plan, int64_t M, int grid, uint64_t link_ps_per_kib) {
-    double share =
-        (double)link_ps_per_kib / 1024 * (double)senders(plan, M, grid) * 100 / (double)headroom_percent(plan);
+    int64_t percent = headroom_percent(plan, 1024e3 / (double)link_ps_per_kib);
+    double share = (double)link_ps_per_kib / 1024 * (double)senders(plan, M, grid) * 100 / (double)percent;
     return share < UINT32_MAX ? (uint32_t)share : UINT32_MAX;
 }
 

@@ -24,6 +24,7 @@ static void take(const struct config *config, struct plan *plan, enum field fiel
     }
 }
 
+#define FEW_TILES        2  /* of a CTA                                                                       */
 #define RING_WAVES       4  /* waves below which the first wave's sends are not hidden (H200: bench/NOTES.md) */
 #define SHORT_PRODUCT_US 75 /* above it, what narrow tiles lose to L2 costs more than the first wave's sends  */
 
@@ -42,13 +43,22 @@ static int64_t wide_across(int64_t n) {
     return (n + WIDE_N - 1) / WIDE_N;
 }
 
-int64_t plan_wave_m(const struct config *config, enum arch arch, int64_t n) {
+/* The largest M whose tiles of 128 x 256 fill the SMs once at most. */
+static int64_t wave_m(const struct config *config, enum arch arch, int64_t n) {
     int64_t down = sms_planned(config, arch) / wide_across(n);
     return (down > 0 ? down : 1) * WIDE_M;
 }
 
+int64_t plan_few_m(const struct config *config, enum arch arch, int64_t n) {
+    int64_t rows = config->is_set[FIELD_TILE_M] ? config->value[FIELD_TILE_M] : WIDE_M;
+    int64_t columns = config->is_set[FIELD_TILE_N] ? config->value[FIELD_TILE_N] : WIDE_N / 2;
+    int64_t few = FEW_TILES * sms_planned(config, arch) / ((n + columns - 1) / columns) * rows;
+    int64_t wave = wave_m(config, arch, n); /* beyond it tiles are wide, where nothing else is asked for */
+    return config->is_set[FIELD_TILE_N] || few < wave ? few : wave;
+}
+
 int64_t plan_narrow_m(const struct config *config, enum arch arch, int64_t n, int64_t k, int tp) {
-    int64_t wave = plan_wave_m(config, arch, n);
+    int64_t wave = wave_m(config, arch, n);
     int64_t quick = (int64_t)(SHORT_PRODUCT_US * rate_of(config, arch) / (2.0 * (double)n * (double)k));
     int64_t few = RING_WAVES * sms_planned(config, arch) / wide_across(n) * WIDE_M, ring = quick < few ? quick : few;
     return tp > 1 && ring > wave ? ring / WIDE_M * WIDE_M : wave;
@@ -73,20 +83,24 @@ enum plan_straight plan_sends_straight(const struct config *config, enum arch ar
     if (tp == 1 || config_arch_family(arch) != ARCH_SM90A || any_set(config, fixed, sizeof fixed / sizeof *fixed))
         return STRAIGHT_NEVER;
     int64_t link = config->is_set[FIELD_LINK_GBPS] ? config->value[FIELD_LINK_GBPS] : machine_of(arch)->link_gbps;
-    if (plan_link_ahead(arch, link, k, sms_planned(config, arch)) >= LINK_AHEAD)
+    if (plan_link_ahead(arch, (double)link, k, sms_planned(config, arch)) >= LINK_AHEAD)
         return STRAIGHT_LINK_AHEAD;
-    return m <= plan_wave_m(config, arch, n) ? STRAIGHT_FEW_TILES : STRAIGHT_NEVER;
+    return m <= plan_few_m(config, arch, n) ? STRAIGHT_FEW_TILES : STRAIGHT_NEVER;
 }
 
-#define TURN_N     168  /* the widest tile whose accumulators one warpgroup's registers hold */
-#define TURN_SPEED 1.01 /* of its loop against that of wide tiles, whose epilogue nobody hides (H200: bench/NOTES.md) */
-#define TURN_K     4096 /* below it the stages that wide tiles give back early are worth more (the same)      */
-#define MOST_ROWS  16384
+#define TURN_N      168  /* the widest tile whose accumulators one warpgroup's registers hold */
+#define TURN_SPEED  1.01 /* of its loop against that of wide tiles, whose epilogue nobody hides (H200: bench/NOTES.md) */
+#define WIDE_STAGES 3    /* that shared memory holds beside a tile of 128 x 256 */
+#define TURN_K      4096 /* below it the stages that wide tiles give back early are worth more (the same)      */
+#define MOST_ROWS   16384
 
 bool plan_takes_turns(const struct config *config, enum arch arch, int64_t m, int64_t n, int64_t k) {
     static const enum field fixed[] = {FIELD_TILE_M,  FIELD_TILE_N,     FIELD_SCHEDULE,
                                        FIELD_CLUSTER, FIELD_RING_PLACE, FIELD_DRAIN_POLICY};
-    if (config_arch_family(arch) != ARCH_SM90A || k < TURN_K || any_set(config, fixed, sizeof fixed / sizeof *fixed))
+    bool deep = config->is_set[FIELD_STAGES_LOAD] && config->value[FIELD_STAGES_LOAD] > WIDE_STAGES;
+    if (config_arch_family(arch) != ARCH_SM90A || any_set(config, fixed, sizeof fixed / sizeof *fixed))
+        return false;
+    if (k < TURN_K && !deep)
         return false;
     int64_t sms = sms_planned(config, arch);
     int64_t rows = ((m < MOST_ROWS ? m : MOST_ROWS) + WIDE_M - 1) / WIDE_M;
@@ -161,7 +175,7 @@ void plan_defaults(const struct config *config, struct plan *plan) {
     if (straight == STRAIGHT_LINK_AHEAD)
         take(config, plan, FIELD_RING_PLACE, PLACE_SHARED, "the link takes a tile well before the next one is made");
     else if (straight == STRAIGHT_FEW_TILES)
-        take(config, plan, FIELD_RING_PLACE, PLACE_SHARED, "a CTA makes two tiles at most: the shortest way counts");
+        take(config, plan, FIELD_RING_PLACE, PLACE_SHARED, "tiles are few: how soon one arrives is what counts");
     else
         take_of_ring(config, plan, FIELD_RING_PLACE, PLACE_GLOBAL,
                      "partials that wait for the link take no shared memory from A and B");

@@ -7,8 +7,9 @@
 /* Fills value, origin and reason of every field from config, plan->arch, plan->shape and plan->shared_limit. */
 void plan_defaults(const struct config *config, struct plan *plan);
 
-/* The largest M whose tiles of 128 x 256 fill the SMs once at most, and whose tiles of 128 x 128 twice. */
-int64_t plan_wave_m(const struct config *config, enum arch arch, int64_t n);
+/* The largest M at which a CTA has two tiles at most, were A one piece (of R ranks it is R, and the last tile of each may be
+ * half empty): narrow ones, or those that the config asks for. 0: there is none. */
+int64_t plan_few_m(const struct config *config, enum arch arch, int64_t n);
 
 /* The largest M for which the planner takes tiles of 128 x 128 instead of 128 x 256: as long as wide tiles do not fill the SMs
  * once, and, with a ring, as long as they come in fewer than four waves of a short product: a wave's partials can only leave
@@ -19,7 +20,7 @@ int64_t plan_narrow_m(const struct config *config, enum arch arch, int64_t n, in
  * ring.depth: 1), and why. Never where the config says something of the way that they take. */
 enum plan_straight {
     STRAIGHT_NEVER,     /* by way of an outbox: products do not wait for the link                             */
-    STRAIGHT_FEW_TILES, /* m <= plan_wave_m: what counts is how soon a tile arrives, not what waits behind it */
+    STRAIGHT_FEW_TILES, /* m <= plan_few_m: what counts is how soon a tile arrives, not what waits behind it  */
     STRAIGHT_LINK_AHEAD /* whatever M is, a tile is gone well before the next one is made                     */
 };
 enum plan_straight plan_sends_straight(const struct config *config, enum arch arch, int64_t m, int64_t n, int64_t k,

@@ -156,8 +156,8 @@ grs_status grs_kernel_memory(const grs_kernel *kernel, int64_t max_M, int sms, s
 
 /* What the planner expects of a launch with this M, in microseconds: of one launch after another on ranks that have a GPU
  * each, with the config's `sms` and `link_gbps`, else those of the arch's usual GPU. `limit_us` is the longer of the product
- * alone and of what a rank sends; `expected_us` is 0 where nothing like it was measured (another arch; in a ring,
- * tile.schedule: pingpong and ring.place: shared). Either may be NULL. How far off they were: docs/times.md. M within the kernel's class. */
+ * alone and of what a rank sends; `expected_us` is 0 where nothing like it was measured (another arch;
+ * tile.schedule: pingpong in a ring). Either may be NULL. How far off they were: docs/times.md. M within the kernel's class. */
 GRS_API
 grs_status grs_kernel_times(const grs_kernel *kernel, int64_t M, double *expected_us, double *limit_us, grs_error *err);
 

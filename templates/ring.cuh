@@ -105,7 +105,8 @@ GRS_DEVICE void store_kept(const grs_rank_args &me, const char *tile_buffer, con
     }
 }
 
-// How the bits of tiles in flight are set. IDLE never sleeps on a store: the bit is set as soon as there is nothing else to do.
+// How the bits of tiles in flight are set. IDLE never sleeps on a store: the bit is set as soon as there is nothing else to do
+// (with ring.place: shared a tile that is ready leaves first, at the tempo).
 enum Drain { DRAIN_IDLE, DRAIN_PER_TILE, DRAIN_FULL };
 
 // Stands still until a moment that is sure to come; returns the time.
@@ -147,10 +148,12 @@ template <class C> class Tempo {
         uint64_t now = ptx::global_nanoseconds();
         if (now < next_)
             now = wait_until<C>(watch, next_);
-        next_ = now + static_cast<uint64_t>(bytes) * cost_ / 1000 * C::ship_lanes; // a lane has its part of the share
+        next_ = now + static_cast<uint64_t>(bytes) * cost_ / 1000 * lanes_a_tile;
     }
 
   private:
+    // A lane that has a part of every tile has that part of the share; one that has every so manieth tile has it all.
+    static constexpr int32_t lanes_a_tile = C::place_shared ? 1 : C::ship_lanes;
     uint32_t cost_;
     uint64_t next_ = 0;
 };
@@ -169,6 +172,7 @@ GRS_DEVICE void push_at_tempo(Watch<C> &watch, Tempo<C> &tempo, char *image, con
             uint32_t bytes = piece_of(extent.bytes, done, most);
             tempo.wait_turn(watch, bytes);
             ptx::bulk_store(image + offset + done, tile_buffer + offset + done, bytes);
+            LinkModel<C>::send(watch, bytes);
             if (!hurry)
                 breathe<C>(C::piece_pause / 2);
         }
@@ -320,7 +324,6 @@ template <class C> class Flights {
         wait_landed_but<capacity - 1>(count_ - 1);
         Tile tile = trail_.tile();
         if (tile.distance > 0) {
-            LinkModel<C>::send(watch, Extent<C>(tile).total());
             LinkModel<C>::signal(watch);
             signal_landed<C>(geometry_, me_, tile.turn, tile.owner, tile.index);
         }

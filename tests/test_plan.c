@@ -549,6 +549,76 @@ static void sends_are_paced_by_the_share_of_the_link(void **state) {
     assert_true(plan_send_pace(&slow, large, 1024) > 500000 && plan_send_pace(&slow, large, 1024) <= 1024000);
 }
 
+static bool goes_straight(const char *text, int64_t m_max, int64_t k, int tp) {
+    struct plan_shape shape = {.m_min = 1, .m_max = m_max, .n = 4096, .k = k, .tp = tp};
+    struct plan plan = solve(text, &shape);
+    bool straight = plan.value[FIELD_RING_PLACE] == PLACE_SHARED;
+    assert_true(!straight || plan.value[FIELD_RING_DEPTH] == 1 || plan.origin[FIELD_RING_DEPTH] == ORIGIN_CONFIG);
+    return straight;
+}
+
+/* Up to two tiles a CTA, and where the link sends a tile in half of the time in which it is made. */
+static void tiles_go_straight_where_nothing_waits(void **state) {
+    (void)state;
+    static const char *const says_something[] = {"ring: {depth: 4}\n",          "ring: {chunk: {bytes: 2048}}\n",
+                                                 "ring: {chunk: {count: 3}}\n", "signal: {granularity: {group: 2}}\n",
+                                                 "drain: {policy: per_tile}\n", "drain: {policy: lane_per_stage}\n",
+                                                 "drain: {flush: per_tile}\n",  "tile: {schedule: pingpong}\n",
+                                                 "tile: {cluster: 2}\n",        "ring: {place: global}\n"};
+    assert_true(goes_straight("", 1024, 2048, 2) && goes_straight("", 1024, 2048, 8)); /* 256 narrow tiles, 132 SMs */
+    assert_false(goes_straight("", 1025, 2048, 2));
+    assert_false(goes_straight("sms: 66\n", 1024, 1024, 2));
+    assert_true(goes_straight("sms: 66\n", 512, 1024, 2));
+    assert_true(goes_straight("tile: {m: 64, n: 64}\n", 256, 2048, 2));
+    assert_false(goes_straight("tile: {m: 64, n: 64}\n", 257, 2048, 2));
+    /* 2 * 750 TFLOP/s / 372 GB/s = 4032.3 */
+    assert_false(goes_straight("", INT32_MAX, 4032, 2));
+    assert_true(goes_straight("", INT32_MAX, 4040, 2));
+    assert_true(goes_straight("link_gbps: 3000\n", INT32_MAX, 504, 2));
+    assert_false(goes_straight("link_gbps: 3000\n", INT32_MAX, 496, 2));
+    assert_true(goes_straight("sms: 66\n", INT32_MAX, 2024, 2));
+    for (size_t i = 0; i < sizeof says_something / sizeof *says_something; i++)
+        assert_false(goes_straight(says_something[i], 1024, 4096, 2));
+    struct plan_shape blackwell = {.m_min = 1, .m_max = 128, .n = 4096, .k = 65536, .tp = 2};
+    struct config *config = parse("");
+    struct plan plan;
+    grs_error err = {0};
+    assert_int_equal(plan_solve(config, ARCH_SM100A, &blackwell, &plan, &err), GRS_OK);
+    assert_int_equal(plan.value[FIELD_RING_PLACE], PLACE_GLOBAL); /* nothing was measured there */
+    config_free(config);
+}
+
+static bool takes_turns(const char *text, int64_t k) {
+    struct plan_shape shape = {.m_min = 4097, .m_max = 8192, .n = 8192, .k = k, .tp = 1};
+    struct plan plan = solve(text, &shape);
+    return plan.value[FIELD_SCHEDULE] == SCHEDULE_PINGPONG;
+}
+
+static void one_rank_takes_turns_where_k_is_long(void **state) {
+    (void)state;
+    assert_true(takes_turns("", 4096));
+    assert_false(takes_turns("", 4088));
+    assert_true(takes_turns("stages: {load: 4}\n", 1024)); /* which wide tiles leave no room for */
+    assert_false(takes_turns("stages: {load: 3}\n", 1024));
+}
+
+/* With an outbox the even share is enough where products are the longer half (K of 2016); else a tenth more. */
+static void headroom_is_for_links_that_must_not_idle(void **state) {
+    (void)state;
+    struct plan_shape shape = {.m_min = 1, .m_max = INT32_MAX, .n = 4096, .k = 2024, .tp = 2};
+    const int64_t large = 1 << 20;
+    struct plan longer = solve("ring: {place: global}\n", &shape), straight = solve("ring: {place: shared}\n", &shape);
+    assert_int_equal(plan_send_pace(&longer, large, 132), 132 * 1000 / 372);
+    assert_int_equal(plan_send_pace(&straight, large, 132), 132 * 10000 / (372 * 11));
+    shape.k = 2008;
+    struct plan shorter = solve("ring: {place: global}\n", &shape);
+    assert_int_equal(plan_send_pace(&shorter, large, 132), 132 * 10000 / (372 * 11));
+    /* A modelled link of a quarter of the rate makes sends the longer half. */
+    uint64_t quarter = 1024 * 1000 / 93;
+    assert_in_range(plan_send_pace_at(&longer, large, 132, quarter), 132 * 10000 / (93 * 11) - 2,
+                    132 * 10000 / (93 * 11) + 2);
+}
+
 /* Tiles and coordinates of the largest M stay within 32 bits, and m_max of a class is cut to it. */
 static void largest_m(void **state) {
     (void)state;
@@ -676,16 +746,26 @@ static void canonical_text_names_every_field(void **state) {
 /* Classes follow one another without a gap from M = 1; each can be planned, and the planner sees the same class again. */
 static void classes_cover_every_m(void **state) {
     (void)state;
-    static const char *const texts[] = {
-        "", "sms: 16\n", "sms: 1\n", "tile: {n: 128}\n", "tile: {m: 64}\n", "tile: {schedule: pingpong}\n"};
+    static const char *const texts[] = {"",
+                                        "sms: 16\n",
+                                        "sms: 1\n",
+                                        "tile: {n: 128}\n",
+                                        "tile: {n: 64}\n",
+                                        "tile: {m: 64}\n",
+                                        "tile: {schedule: pingpong}\n",
+                                        "link_gbps: 1\n",
+                                        "link_gbps: 100000\n",
+                                        "drain: {policy: lane_per_stage}\n"};
+    static const int64_t ks[] = {8, 2048, 14336};
     static const int64_t ns[] = {8, 136, 4096, 8192, 65536, 1000000};
     for (size_t t = 0; t < sizeof texts / sizeof *texts; t++)
-        for (size_t i = 0; i < sizeof ns / sizeof *ns; i++)
+        for (size_t i = 0; i < sizeof ns / sizeof *ns * 3; i++)
             for (int tp = 1; tp <= 8; tp *= 2) {
+                int64_t n = ns[i / 3], k = ks[i % 3];
                 struct config *config = parse(texts[t]);
                 struct classes classes;
                 struct plan before;
-                classes_make(config, ARCH_SM90A, ns[i], 2048, tp, &classes);
+                classes_make(config, ARCH_SM90A, n, k, tp, &classes);
                 assert_true(classes.count >= 1 && classes.count <= CLASSES_MAX);
                 int64_t next = 1;
                 for (int c = 0; c < classes.count; c++) {
@@ -696,8 +776,8 @@ static void classes_cover_every_m(void **state) {
                     assert_true(shape->m_max >= shape->m_min);
                     assert_ptr_equal(classes_find(&classes, shape->m_min), shape);
                     assert_ptr_equal(classes_find(&classes, shape->m_max), shape);
-                    assert_int_equal(shape->n, ns[i]);
-                    assert_int_equal(shape->k, 2048);
+                    assert_int_equal(shape->n, n);
+                    assert_int_equal(shape->k, k);
                     assert_int_equal(shape->tp, tp);
                     if (plan_solve(config, ARCH_SM90A, shape, &plan, &err) != GRS_OK)
                         fail_msg("%s", err.text);
@@ -729,6 +809,9 @@ int main(void) {
         cmocka_unit_test(memory_never_shrinks_with_m),
         cmocka_unit_test(estimates_scale_with_sms_and_link),
         cmocka_unit_test(sends_are_paced_by_the_share_of_the_link),
+        cmocka_unit_test(tiles_go_straight_where_nothing_waits),
+        cmocka_unit_test(one_rank_takes_turns_where_k_is_long),
+        cmocka_unit_test(headroom_is_for_links_that_must_not_idle),
         cmocka_unit_test(largest_m),
         cmocka_unit_test(every_value_has_an_origin),
         cmocka_unit_test(choices_suit_what_is_given),
