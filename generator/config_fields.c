@@ -32,7 +32,8 @@ const struct field_info config_fields[FIELD_COUNT] = {
                          .max = 100000,
                          .multiple = 1,
                          .plan_time = true,
-                         .help = "bandwidth of the link in GB/s a rank: for the planner, the tempo of sends and estimates; never read from the device"},
+                         .help = "bandwidth of the link in GB/s a rank: for the planner, the tempo of sends and "
+                                 "estimates; never read from the device"},
     [FIELD_TILE_M] = {.key = "tile.m",
                       .constant = "block_m",
                       .allowed = tile_m_allowed,
