@@ -14,8 +14,9 @@
 #
 # Without an argument: all that this machine can do. Kernels for ranks that share a GPU are planned as such: each with its part
 # of the SMs ($SMS of a GPU, 132), and a link as fast as memory, or as the model's. GPUS: so many of those there are (all);
-# BENCH_OUT: where the files go (bench/results); BENCH_FLAGS: more options for grsrun; TORCHRUN: PyTorch's launcher (torchrun). Each set leaves .json and .svg files, named after the GPU; bench/README.md
-# says what is in them, and bench/tables.py puts them into README and docs. When a run fails the files of the one before stay.
+# BENCH_OUT: where the files go (bench/results); BENCH_FLAGS: more options for grsrun; TORCHRUN: PyTorch's launcher (torchrun).
+# Each set leaves .json and .svg files, named after the GPU; bench/README.md says what is in them, and bench/tables.py puts them
+# into README and docs. When a run fails the files of the one before stay.
 #
 # --precompile: needs no GPU and measures nothing: compiles the sets' kernels into the cache. GPUS says how many GPUs the
 # machine has that they are for (2).
@@ -63,9 +64,9 @@ link=(64,4096,2048 256,4096,2048 512,4096,2048 1024,4096,2048 2048,4096,2048 409
 # What ranks that share a GPU have, as a config: its name is in $sharing.
 sharing=$(mktemp --suffix=.yaml)
 trap 'rm -f "$sharing"' EXIT
-share() { # RANKS GBPS; RANKS 0: of several numbers of ranks, which have what is there
-    printf 'version: 1\nlink_gbps: %d\n' "$2" >"$sharing"
-    if [[ $1 -gt 0 ]]; then printf 'sms: %d\n' $((sms / $1)) >>"$sharing"; fi
+share() { # GBPS [RANKS]; without RANKS each has what is there
+    printf 'version: 1\nlink_gbps: %d\n' "$1" >"$sharing"
+    if [[ $# -gt 1 ]]; then printf 'sms: %d\n' $((sms / $2)) >>"$sharing"; fi
 }
 memory=100000 # GB/s: no tile ever waits for it
 
@@ -104,7 +105,7 @@ for name in "$@"; do
         if [[ $gpus -gt 1 ]]; then
             measure "x$gpus-ring" --bench --tp "$gpus" "${ring[@]}"
         else
-            share 2 $memory
+            share $memory 2
             measure ring --bench --tp 2 --ranks-per-gpu 2 --config "$sharing" "${ring[@]}"
         fi
         ;;
@@ -117,11 +118,11 @@ for name in "$@"; do
         if [[ ! $precompile ]]; then add_async_tp "$out/$gpu-x$gpus-link.json"; fi
         ;;
     paced)
-        share 2 $((pace / 2))
+        share $((${pace%.*} / 2)) 2
         measure paced --bench --waits --tp 2 --ranks-per-gpu 2 --pace "$pace" --config "$sharing" "${ring[@]}"
         ;;
     crowd)
-        share 0 $memory
+        share $memory
         measure crowd --bench --tp 4,8 --ranks-per-gpu 8 --config "$sharing" --shape 4096,8192,4096,2048
         ;;
     ablation)

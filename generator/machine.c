@@ -21,6 +21,10 @@ const struct machine *machine_of(enum arch arch) {
     return &machines[config_arch_family(arch)];
 }
 
+double machine_tflops(const struct machine *machine, int64_t sms) {
+    return machine->tflops * (double)(sms ? sms : machine->sms) / machine->sms;
+}
+
 static const struct {
     int major, minor; /* minor -1: any */
 } capabilities[ARCH_COUNT] = {

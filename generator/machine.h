@@ -17,6 +17,9 @@ struct machine { /* of a family of archs */
 
 const struct machine *machine_of(enum arch arch);
 
+/* TFLOP/s of so many of its SMs (0: all). */
+double machine_tflops(const struct machine *machine, int64_t sms);
+
 /* Whether a GPU of this compute capability runs kernels of the arch, and the arch to make them for: the GPU's own. */
 bool machine_runs(enum arch arch, int major, int minor);
 bool machine_arch_of(int major, int minor, enum arch *out);

@@ -105,6 +105,9 @@ void plan_estimate(const struct plan *plan, int64_t M, struct plan_estimate *out
  * bytes on the link. */
 double plan_link_ahead(enum arch arch, double link_gbps, int64_t k, int64_t sms);
 
+/* Whether sends keep to a pace. */
+bool plan_is_paced(const struct plan *plan);
+
 /* The pace of a CTA's sends in a launch of `grid` CTAs, in picoseconds a byte: the share of link_gbps that it has when as many
  * send as a segment has tiles, or a little quicker. 0 where nothing is paced. For grs_args.send_ps_per_byte. */
 uint32_t plan_send_pace(const struct plan *plan, int64_t M, int grid);

@@ -59,9 +59,7 @@ void plan_memory_of(const struct plan *plan, int64_t max_M, int grid, struct pla
 }
 
 double plan_link_ahead(enum arch arch, double link_gbps, int64_t k, int64_t sms) {
-    const struct machine *machine = machine_of(arch);
-    double rate = machine->tflops * 1e3 * (double)(sms ? sms : machine->sms) / machine->sms; /* GFLOP/s */
-    return (double)k * link_gbps / rate;
+    return (double)k * link_gbps / (machine_tflops(machine_of(arch), sms) * 1e3);
 }
 
 /* Of a CTA's even share of the link: a little more where the link must never be idle, or where the tile's buffer waits for the
@@ -75,12 +73,17 @@ static int64_t headroom_percent(const struct plan *plan, double link_gbps) {
                                                                                                         : EAGER_PERCENT;
 }
 
+/* A ring in shared memory with drain.policy: per_tile is that of older kernels, which had no tempo. */
+bool plan_is_paced(const struct plan *plan) {
+    bool older = plan->value[FIELD_RING_PLACE] == PLACE_SHARED && plan->value[FIELD_DRAIN_POLICY] == DRAIN_PER_TILE;
+    return plan->shape.tp > 1 && !older;
+}
+
 /* CTAs that send at the same time: no more than a segment has tiles, since those of the next turn wait for upstream's of this
- * one. 0: there is no tempo. A ring in shared memory with drain.policy: per_tile is that of older kernels, which had none. */
+ * one. 0: there is no tempo. */
 static int64_t senders(const struct plan *plan, int64_t M, int grid) {
     struct plan_tiles tiles;
-    bool older = plan->value[FIELD_RING_PLACE] == PLACE_SHARED && plan->value[FIELD_DRAIN_POLICY] == DRAIN_PER_TILE;
-    if (plan->shape.tp == 1 || older)
+    if (!plan_is_paced(plan))
         return 0;
     plan_tiles_of(plan, M, &tiles);
     return tiles.max_tiles < grid ? tiles.max_tiles : grid;

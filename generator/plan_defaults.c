@@ -33,12 +33,6 @@ static int64_t sms_planned(const struct config *config, enum arch arch) {
     return config->is_set[FIELD_SMS] && config->value[FIELD_SMS] ? config->value[FIELD_SMS] : machine_of(arch)->sms;
 }
 
-/* Operations a microsecond, of the rank's SMs. */
-static double rate_of(const struct config *config, enum arch arch) {
-    const struct machine *machine = machine_of(arch);
-    return machine->tflops * 1e6 * (double)sms_planned(config, arch) / machine->sms;
-}
-
 static int64_t wide_across(int64_t n) {
     return (n + WIDE_N - 1) / WIDE_N;
 }
@@ -59,8 +53,10 @@ int64_t plan_few_m(const struct config *config, enum arch arch, int64_t n) {
 
 int64_t plan_narrow_m(const struct config *config, enum arch arch, int64_t n, int64_t k, int tp) {
     int64_t wave = wave_m(config, arch, n);
-    int64_t quick = (int64_t)(SHORT_PRODUCT_US * rate_of(config, arch) / (2.0 * (double)n * (double)k));
-    int64_t few = RING_WAVES * sms_planned(config, arch) / wide_across(n) * WIDE_M, ring = quick < few ? quick : few;
+    int64_t sms = sms_planned(config, arch);
+    double rate = machine_tflops(machine_of(arch), sms) * 1e6; /* operations a microsecond */
+    int64_t quick = (int64_t)(SHORT_PRODUCT_US * rate / (2.0 * (double)n * (double)k));
+    int64_t few = RING_WAVES * sms / wide_across(n) * WIDE_M, ring = quick < few ? quick : few;
     return tp > 1 && ring > wave ? ring / WIDE_M * WIDE_M : wave;
 }
 

@@ -28,10 +28,10 @@ static const char *const shipper_waits[] = {
     "tile_full: the math warps have put the sum into a tile buffer",
     "downstream's credit, once a launch: it has left the launch before", "its pace: this CTA's share of the link",
     "its own stores, oldest first, as drain says: then it frees the buffer and sets the bit", NULL};
-static const char *const older_shipper_waits[] = {
+static const char *const unpaced_shipper_waits[] = {
     "tile_full: the math warps have put the sum into a tile buffer",
     "downstream's credit, once a launch: it has left the launch before",
-    "its own stores, tile by tile: then it frees the buffer and sets the bit", NULL};
+    "its own stores, oldest first, as drain says: then it frees the buffer and sets the bit", NULL};
 static const char *const shipper_lane_waits[] = {"tile_full: the math warps have put the sum into its own tile buffer",
                                                  "downstream's credit, once a launch: it has left the launch before",
                                                  "its pace: this CTA's share of the link",
@@ -53,9 +53,9 @@ int explain_roles(const struct plan *plan, struct explain_role out[EXPLAIN_MAX_R
                                          alone ? prefetcher_alone_waits : prefetcher_waits};
     if (shared) { /* from where the math warps left the tile, by one thread or by one a buffer */
         out[count++] = (struct explain_role){"storer", GRS_ROLE_STORER, 1, few,
-                                             lanes                        ? shipper_lane_waits
-                                             : plan_send_pace(plan, 1, 1) ? shipper_waits
-                                                                          : older_shipper_waits};
+                                             lanes                 ? shipper_lane_waits
+                                             : plan_is_paced(plan) ? shipper_waits
+                                                                   : unpaced_shipper_waits};
         out[count++] = (struct explain_role){"storer", GRS_ROLE_SENDER, 1, few, lanes ? shipper_lane_waits : NULL};
     } else {
         out[count++] =

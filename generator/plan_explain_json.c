@@ -84,8 +84,8 @@ static json_t *limit_json(const struct plan *plan, int64_t M) {
     return json_pack("{s:o, s:f, s:f, s:f, s:f, s:I, s:I, s:f, s:s}", "expected_us", expected, "limit_us",
                      estimate.limit_us, "gemm_us", estimate.gemm_us, "link_us", estimate.link_us, "flops",
                      estimate.flops, "link_bytes", INT(plan_link_bytes(plan, M)), "link_gbps",
-                     INT(plan->value[FIELD_LINK_GBPS]), "tflops", machine->tflops * explain_grid(plan) / machine->sms,
-                     "rates", machine->measured);
+                     INT(plan->value[FIELD_LINK_GBPS]), "tflops", machine_tflops(machine, explain_grid(plan)), "rates",
+                     machine->measured);
 }
 
 static json_t *wait_graph_json(const struct plan *plan, int64_t M, int grid) {

@@ -288,7 +288,7 @@ static void times(const struct plan *plan, int64_t M, struct buf *out) {
     buf_puts(out, " us: ");
     buf_fixed(out, estimate.flops / 1e9, 1);
     buf_puts(out, " GFLOP at ");
-    buf_fixed(out, machine->tflops * explain_grid(plan) / machine->sms, 0);
+    buf_fixed(out, machine_tflops(machine, explain_grid(plan)), 0);
     buf_printf(out, " TFLOP/s on %d SMs\n  link ", explain_grid(plan));
     buf_fixed(out, estimate.link_us, 1);
     buf_printf(out, " us at %" PRId64 " GB/s\n  rates: %s\n", plan->value[FIELD_LINK_GBPS], machine->measured);

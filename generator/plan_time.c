@@ -182,8 +182,7 @@ static int sms_of(const struct plan *plan) {
 
 /* Of the product alone, on this rank's SMs. */
 static double gemm_us(const struct plan *plan, int64_t M) {
-    const struct machine *machine = machine_of(plan->arch);
-    return flops_of(plan, M) / (machine->tflops * 1e6 * sms_of(plan) / machine->sms);
+    return flops_of(plan, M) / (machine_tflops(machine_of(plan->arch), plan->value[FIELD_SMS]) * 1e6);
 }
 
 double plan_time(const struct plan *plan, int64_t M, const struct plan_times *times) {
