@@ -99,6 +99,7 @@ struct emu_group_options {
     uint32_t send_ps_per_byte; /* grs_args.send_ps_per_byte: the tempo; 0: as fast as copies go */
     uint64_t
         *counters; /* out: [rank][cta][role][wait] of kernels with wait counters, over all launches; NULL: not wanted */
+    grs_stamp *stamps;  /* out: GRS_STAMPS a rank, of the same kernels; NULL: not wanted */
     uint64_t max_steps; /* 0: 2^36 */
 };
 

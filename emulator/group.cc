@@ -29,7 +29,7 @@ struct emu_group {
 namespace {
 
 struct rank_memory {
-    emu::region *slots, *mask, *outbox, *groups, *control, *record, *waits;
+    emu::region *slots, *mask, *outbox, *groups, *control, *record, *waits, *stamps;
 };
 
 size_t waits_of(const emu_group *group) { // a rank's wait counters
@@ -63,7 +63,8 @@ bool reserve(emu_group *group, std::vector<rank_memory> &out) {
         r.control = memory.add(rank, emu::purpose::control, "control words", sizeof(grs_control));
         r.record = memory.add(rank, emu::purpose::scratch, "wait record", sizeof(grs_wait_record));
         r.waits = memory.add(rank, emu::purpose::scratch, "wait counters", waits_of(group) * sizeof(uint64_t));
-        if (!r.slots || !r.mask || !r.outbox || !r.groups || !r.control || !r.record || !r.waits)
+        r.stamps = memory.add(rank, emu::purpose::scratch, "stamps of launches", GRS_STAMPS * sizeof(grs_stamp));
+        if (!r.slots || !r.mask || !r.outbox || !r.groups || !r.control || !r.record || !r.waits || !r.stamps)
             return false;
         memset(r.slots->base, 0xff, r.slots->bytes); // NaN: what nobody wrote shows in D
         memset(r.outbox->base, 0xff, r.outbox->bytes);
@@ -142,6 +143,7 @@ grs_status fill_rank(const emu_group *group, const std::vector<rank_memory> &mem
     args->record = reinterpret_cast<grs_wait_record *>(own.record->base);
     args->groups = reinterpret_cast<uint32_t *>(own.groups->base);
     args->counters = reinterpret_cast<uint64_t *>(own.waits->base);
+    args->stamps = reinterpret_cast<grs_stamp *>(own.stamps->base);
     args->rank = rank;
     args->has_d = kept > 0;
     return encode(q.plan, q.m, q.operands[static_cast<size_t>(rank)], kept, args, err);
@@ -270,6 +272,8 @@ extern "C" void emu_group_run(struct emu_group *group, struct emu_report *report
         }
         for (size_t i = 0; i < memory.size() && group->options.counters; ++i)
             memcpy(group->options.counters + i * waits_of(group), memory[i].waits->base, memory[i].waits->bytes);
+        for (size_t i = 0; i < memory.size() && group->options.stamps; ++i)
+            memcpy(group->options.stamps + i * GRS_STAMPS, memory[i].stamps->base, memory[i].stamps->bytes);
         for (size_t i = 0; i < memory.size(); ++i)
             for (int64_t bits : m.protocol->ranks[i].set_in)
                 m.report.received[i].partials += static_cast<uint64_t>(bits);

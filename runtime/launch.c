@@ -118,6 +118,7 @@ static void fill_pointers(const struct grs_comm *comm, grs_rank_args *out) {
     out->record = (grs_wait_record *)(uintptr_t)comm->record; // NOLINT(performance-no-int-to-ptr)
     out->groups = device_pointer(comm, SYMM_GROUPS);
     out->counters = device_pointer(comm, SYMM_WAITS);
+    out->stamps = device_pointer(comm, SYMM_STAMPS);
     out->rank = comm->rank;
 }
 

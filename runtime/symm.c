@@ -16,6 +16,7 @@ static const struct {
     [SYMM_OUTBOX] = {"outbox", false, false},
     [SYMM_GROUPS] = {"group counters", true, false},
     [SYMM_WAITS] = {"wait counters", true, false},
+    [SYMM_STAMPS] = {"stamps of launches", true, false},
 };
 
 bool symm_is_shared(enum symm_purpose purpose) {
@@ -36,6 +37,7 @@ void symm_sizes_of(const struct plan *plan, int64_t max_M, int grid, struct symm
     out->bytes[SYMM_OUTBOX] = (size_t)memory.outbox;
     out->bytes[SYMM_GROUPS] = (size_t)memory.groups;
     out->bytes[SYMM_WAITS] = plan->count_waits ? (size_t)grid * SYMM_WAITS_A_CTA * sizeof(uint64_t) : 0;
+    out->bytes[SYMM_STAMPS] = plan->count_waits ? GRS_STAMPS * sizeof(grs_stamp) : 0;
 }
 
 size_t symm_total(const struct symm_sizes *sizes) {

@@ -16,6 +16,7 @@ enum symm_purpose {
     SYMM_OUTBOX,      /* what this rank is about to send                                                      */
     SYMM_GROUPS,      /* counters of tiles landed a signal group                                              */
     SYMM_WAITS,       /* wait counters, for kernels with them compiled in                                     */
+    SYMM_STAMPS,      /* for the same: GRS_STAMPS times of a launch's begin and end                           */
     SYMM_PURPOSES
 };
 #define SYMM_EVERYONE_OFFSET sizeof(grs_control)

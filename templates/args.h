@@ -90,6 +90,13 @@ typedef struct grs_control {
 } grs_control;
 GRS_ARGS_ASSERT(sizeof(grs_control) == 768, "grs_control: host and device disagree");
 
+// When a rank began and ended one launch, in nanoseconds of its GPU's %globaltimer: its first CTA began, its last one left. Kernels
+// with wait counters keep the last GRS_STAMPS launches of a rank, that of an epoch at epoch % GRS_STAMPS.
+typedef struct grs_stamp {
+    uint64_t begin, end;
+} grs_stamp;
+#define GRS_STAMPS 1024
+
 // One rank's view of a launch.
 typedef struct grs_rank_args {
     grs_tensor_map a, b, d; // A [M, K], B [N, K], D [rows kept, N]
@@ -107,7 +114,8 @@ typedef struct grs_rank_args {
     uint64_t *counters; // wait counters [cta][role][wait], cycles, of GRS_WAIT_NONE those that the role was there;
                         // added to by every launch; NULL unless compiled in
     int32_t rank;
-    int32_t has_d; // 0: this rank keeps no row, d is not a valid map
+    int32_t has_d;     // 0: this rank keeps no row, d is not a valid map
+    grs_stamp *stamps; // GRS_STAMPS of them; NULL unless wait counters are compiled in
 } grs_rank_args;
 
 typedef struct grs_args {

@@ -282,6 +282,8 @@ template <class C> GRS_DEVICE void communicate(const Cta<C> &cta, uint32_t warp)
         load_role<C>(cta);
     if (warp == GRS_ROLE_PREFETCHER)
         prefetch_role<C>(cta);
+    if (C::count_waits && warp == GRS_ROLE_STORER && cta.index == 0) // it has time: no tile is full yet
+        stamp_begin<C>(cta.me);
     if constexpr (C::place_shared) {
         if (warp >= GRS_ROLE_STORER && warp < GRS_ROLE_STORER + C::ship_lanes)
             ship_role<C>(cta, static_cast<int32_t>(warp) - GRS_ROLE_STORER);

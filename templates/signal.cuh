@@ -81,6 +81,20 @@ template <class C> GRS_DEVICE bool wait_credit(Watch<C> &watch) {
     return true;
 }
 
+// When this launch began and ended on this rank, compiled in with the wait counters. One thread each: of the first CTA, and of the
+// one that leaves last. The clock is read before anything that takes time.
+template <class C> GRS_DEVICE void stamp_begin(const grs_rank_args &me) {
+    if constexpr (C::count_waits) {
+        uint64_t now = ptx::global_nanoseconds();
+        uint64_t epoch = ptx::load_acquire_gpu(&me.control->epoch);
+        ptx::store_relaxed_sys(&me.stamps[epoch % GRS_STAMPS].begin, now);
+    }
+}
+template <class C> GRS_DEVICE void stamp_end(const grs_rank_args &me, uint64_t epoch) {
+    if constexpr (C::count_waits)
+        ptx::store_relaxed_sys(&me.stamps[epoch % GRS_STAMPS].end, ptx::global_nanoseconds());
+}
+
 // One whole warp of a CTA that has finished. The last CTA of the launch clears up and tells upstream.
 template <class C> GRS_DEVICE void depart(const Geometry<C> &geometry, const grs_args &args, const grs_rank_args &me) {
     uint32_t lane = ptx::lane_index(), last = static_cast<uint32_t>(args.grid) - 1, before = 0;
@@ -95,6 +109,7 @@ template <class C> GRS_DEVICE void depart(const Geometry<C> &geometry, const grs
     if (lane != 0)
         return;
     uint64_t epoch = ptx::load_acquire_gpu(&me.control->epoch);
+    stamp_end<C>(me, epoch);
     ptx::store_relaxed_sys(&me.control->epoch, epoch + 1);
     if constexpr (C::ring > 1) {
         ptx::note_signal_credit();

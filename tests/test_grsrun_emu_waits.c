@@ -1,5 +1,5 @@
-/* Wait counters and the link model on emulated ranks: kernels that have them still make the right D, and what they count can
- * be true. */
+/* Wait counters, stamps and the link model on emulated ranks: kernels that have them still make the right D, and what they count
+ * and say of the time can be true. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,6 +24,22 @@ struct counted {
 /* grs_args.send_ps_per_byte of the launches. */
 static uint32_t tempo;
 
+/* Of every launch of every rank: it began, then it ended, then the next one of the rank began; and a rank that adds what another
+ * one sends ended after that one had begun. There is no other stamp. */
+static void check_stamps(grs_stamp (*stamps)[GRS_STAMPS]) {
+    for (int rank = 0; rank < RANKS; rank++) {
+        const grs_stamp *own = stamps[rank], *other = stamps[(rank + 1) % RANKS];
+        for (int launch = 0; launch < LAUNCHES; launch++) {
+            assert_true(own[launch].begin > 0 && own[launch].begin < own[launch].end);
+            assert_true(other[launch].begin < own[launch].end);
+            assert_true(launch == 0 || own[launch - 1].end < own[launch].begin);
+        }
+        for (int unused = LAUNCHES; unused < GRS_STAMPS; unused++) {
+            assert_true(own[unused].begin == 0 && own[unused].end == 0);
+        }
+    }
+}
+
 /* Two launches of a kernel with both hooks; the emulator must find nothing wrong. False: no compiler. */
 static bool run(const char *yaml, enum arch arch, uint64_t pace_ps_per_kib, struct plan *plan, struct counted *out) {
     struct buf text = {0};
@@ -45,9 +61,11 @@ static bool run(const char *yaml, enum arch arch, uint64_t pace_ps_per_kib, stru
     }
     struct trial_launch launches[LAUNCHES] = {{.kernel = &kernel, .m = M, .seed = 1, .mode = VALUES_EXACT},
                                               {.kernel = &kernel, .m = M, .seed = 2, .mode = VALUES_RANDOM}};
+    static grs_stamp stamps[RANKS][GRS_STAMPS];
     struct emu_group_options options = {.ranks = RANKS,
                                         .ctas = CTAS,
                                         .ranks_per_grid = RANKS,
+                                        .stamps = stamps[0],
                                         .seed = 7,
                                         .pace_ps_per_kib = pace_ps_per_kib,
                                         .send_ps_per_byte = tempo,
@@ -62,6 +80,7 @@ static bool run(const char *yaml, enum arch arch, uint64_t pace_ps_per_kib, stru
     for (int i = 0; i < LAUNCHES; i++) {
         assert_int_equal(result.verdict[i].mismatches, 0);
     }
+    check_stamps(stamps);
     free(result.verdict);
     trial_kernel_free(&kernel);
     return true;

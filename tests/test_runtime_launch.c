@@ -91,6 +91,7 @@ static void assert_rank_args(const grs_rank_args *args, int rank) {
     assert_ptr_equal(args->record, &comms[0]->group->host->rank[rank].record);
     assert_null(args->groups);
     assert_null(args->counters);
+    assert_null(args->stamps);
     assert_int_equal(args->rank, rank);
     assert_int_equal(args->has_d, 1);
     assert_map(&args->a, operands[rank].A, K, ROWS, K + 8, boxes.a);
@@ -338,19 +339,22 @@ static void test_tempo_of_the_modelled_link(void **state) {
     destroy_all(own, TP);
 }
 
-static void test_room_for_wait_counters(void **state) {
+static void test_room_for_counters_and_stamps(void **state) {
     grs_comm *own[TP];
     const grs_kernel *counting = hooked_kernel(true, false);
     (void)state;
     assert_int_equal(grs_comm_create_local(ctx, TP, NULL, NULL, own, &err), GRS_OK);
     assert_int_equal(grs_comm_prepare(own[0], kernel, ROWS, &err), GRS_OK);
     assert_int_equal(own[1]->symm.sizes.bytes[SYMM_WAITS], 0);
+    assert_int_equal(own[1]->symm.sizes.bytes[SYMM_STAMPS], 0);
     assert_int_equal(grs_comm_prepare(own[0], counting, ROWS, &err), GRS_OK);
     int grid = own[0]->group->kernels->modules[0].grid; /* two ranks a GPU */
     assert_int_equal(own[1]->symm.sizes.bytes[SYMM_WAITS],
                      (size_t)grid * GRS_ROLE_COUNT * GRS_WAIT_COUNT * sizeof(uint64_t));
+    assert_int_equal(own[1]->symm.sizes.bytes[SYMM_STAMPS], GRS_STAMPS * sizeof(grs_stamp));
     assert_int_equal(grs_launch(own[1], counting, &operands[1], NULL, &err), GRS_OK);
     assert_int_equal((uintptr_t)shim->launches[0].args.rank[0].counters, own[1]->symm.pointer[SYMM_WAITS]);
+    assert_int_equal((uintptr_t)shim->launches[0].args.rank[0].stamps, own[1]->symm.pointer[SYMM_STAMPS]);
     destroy_all(own, TP);
 }
 
@@ -488,7 +492,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_clusters, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_hooks_and_deadline, set_up, tear_down_and_count),
         cmocka_unit_test_setup_teardown(test_tempo_of_the_modelled_link, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_room_for_wait_counters, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_room_for_counters_and_stamps, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_slowest_pace_does_not_overflow, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_operands_are_checked, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_order_of_calls_is_checked, set_up, tear_down),

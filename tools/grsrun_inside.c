@@ -130,7 +130,7 @@ static void add_rank(struct areas *areas, const struct team *team, int rank, con
         } else if (block && (purpose == SYMM_SLOTS || purpose == SYMM_OUTBOX)) {
             where.at = (int64_t)(kernel ? used.bytes[purpose] : where.bytes);
             add(areas, where, block, (int64_t)where.bytes, bytes_of(POISON));
-        } else if (block && purpose != SYMM_WAITS) { /* mask and group counters */
+        } else if (block && purpose != SYMM_WAITS && purpose != SYMM_STAMPS) { /* mask and group counters */
             add(areas, where, block, (int64_t)where.bytes, 0);
         }
     }
