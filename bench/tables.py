@@ -58,6 +58,10 @@ TITLES = {
     "ranks_per_gpu": "ranks a GPU", "sms": "SMs", "rel_err": "relative error",
     "cublas_nccl_registered_us": "the same, registered, µs", "link_peak_gbps": "link measured, GB/s",
     "speedup_over_best": "best baseline / ours", "title": "", "us": "µs", "speedup_over_older": "older / this",
+    "skew.begin_us.median": "begins apart, µs", "skew.begin_us.p99": "99 of 100", "skew.begin_us.max": "at most",
+    "skew.end_us.median": "ends apart, µs", "skew.end_us.p99": "99 of 100", "skew.end_us.max": "at most",
+    "skew.gap_us.median": "between launches, µs", "skew.gap_us.p99": "99 of 100", "skew.gap_us.max": "at most",
+    "skew.clocks_us": "clocks known to, µs",
     "waits.math.stage_full": "math waits for A, B", "waits.math.tile_ready": "math waits for the tile buffer",
     "waits.prefetcher.upstream": "prefetcher waits for upstream", "waits.prefetcher.tile_free": "prefetcher waits for the buffer",
 }
@@ -84,6 +88,11 @@ def value_of(row, column):
         return row[column]
     if column in DERIVED:
         return DERIVED[column](row)
+    if column.startswith("skew.") and "skew" in row:
+        at = row["skew"]
+        for key in column.split(".")[1:]:
+            at = at[key] if at else None
+        return at
     if column.startswith("waits.") and "waits" in row: # a wait that never happened has no key
         _, role, wait = column.split(".")
         return row["waits"]["roles"].get(role, {}).get(wait, 0.0) if row["waits"] else None
@@ -100,7 +109,7 @@ def shown(column, value):
             return f"{value:.1e}"
         if column.startswith("waits."):
             return f"{value * 100:.0f} %"
-        if column in SUMMARISED:
+        if column in SUMMARISED or column.startswith("skew."):
             return f"{value:.2f}"
         return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}"
     return str(value)

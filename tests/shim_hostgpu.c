@@ -9,7 +9,9 @@
  *                    add from rank 0 up; "slots", "mask", "outbox", "control": write the last byte of rank 0's;
  *                    "behind mask", "before slots": write beside it; "epoch", "credit": count a launch that was not;
  *                    "timeout": report a wait whose deadline expired
+ *                    "clock": do not answer grsrun_clock; "stamps": one launch in ten has none
  *   HOSTGPU_LOG      a file: one line for every kernel launch */
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +28,20 @@ static int context_of_device[MAX_DEVICES]; /* their addresses are the contexts *
 static CUcontext stack[64];
 static int depth = 1;
 static int ring_launches;
+
+static uint64_t host_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* The clocks of two GPUs are an hour apart. */
+static int current_device(void) {
+    return (int)((int *)(void *)stack[depth - 1] - context_of_device);
+}
+static uint64_t clock_of(int device, uint64_t ns) {
+    return ns + (uint64_t)device * 3600000000000u;
+}
 
 static const char *fault(void) {
     const char *text = getenv("HOSTGPU_FAULT");
@@ -236,7 +252,13 @@ FUNCTION(cuStreamDestroy_v2, (CUstream stream)) {
     free(stream);
     return CUDA_SUCCESS;
 }
+static pthread_t answering; /* grsrun_clock's kernel: the one that runs beside the host */
+static bool is_answering;
 FUNCTION(cuStreamSynchronize, (CUstream stream)) {
+    if (is_answering) {
+        pthread_join(answering, NULL);
+        is_answering = false;
+    }
     return captured_by(stream) ? CUDA_ERROR_NOT_PERMITTED : CUDA_SUCCESS;
 }
 FUNCTION(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned int flags)) {
@@ -412,6 +434,38 @@ static void run_spin(void **p) {
     (void)p;
 }
 
+struct questions {
+    const uint64_t *asked;
+    uint64_t *answer, patience;
+    int32_t pings;
+    int device;
+};
+
+static void *answer(void *argument) {
+    struct questions *q = argument;
+    for (int32_t i = 0; i < q->pings; i++) {
+        uint64_t since = host_ns();
+        while (__atomic_load_n(q->asked, __ATOMIC_ACQUIRE) <= (uint64_t)i) {
+            if (host_ns() - since > q->patience) {
+                free(q);
+                return NULL;
+            }
+        }
+        __atomic_store_n(&q->answer[i], clock_of(q->device, host_ns()), __ATOMIC_RELEASE);
+    }
+    free(q);
+    return NULL;
+}
+
+static void run_clock(void **p) {
+    struct questions *q = malloc(sizeof(*q));
+    *q = (struct questions){pointer_at(p[0]), pointer_at(p[1]), *(uint64_t *)p[3], *(int32_t *)p[2], current_device()};
+    is_answering = strcmp(fault(), "clock") && pthread_create(&answering, NULL, answer, q) == 0;
+    if (!is_answering) {
+        free(q);
+    }
+}
+
 /* ---------------------------------------------------------------- the ring --------------------------------------- */
 
 struct map { /* what a tensor map says here */
@@ -502,6 +556,20 @@ static void count_waits(const grs_rank_args *rank, int ctas) {
     }
 }
 
+/* What a kernel with stamps says: each rank begins 20 us after the one below it and takes 30 us; the next launch comes 100 us
+ * after this one, or later. */
+static void stamp(const grs_rank_args *const *rank, const int *device, int ring) {
+    static uint64_t next;
+    uint64_t now = host_ns(), start = now < next ? next : now;
+    for (int i = 0; i < ring && rank[i]->stamps; i++) {
+        uint64_t begin = clock_of(device[i], start + (uint64_t)i * 20000), epoch = rank[i]->control->epoch;
+        bool missing = !strcmp(fault(), "stamps") && epoch % 10 == 9;
+        rank[i]->stamps[epoch % GRS_STAMPS] = (grs_stamp){begin, missing ? 0 : begin + 30000};
+        next = start + 100000;
+    }
+    while (host_ns() < next) {}
+}
+
 static void leave(const grs_rank_args *const *rank, int ring) {
     for (int i = 0; i < ring; i++) {
         rank[i]->control->epoch++;
@@ -512,10 +580,12 @@ static void leave(const grs_rank_args *const *rank, int ring) {
 /* Ranks come one grid a GPU; the last one starts the work of all. */
 static void run_ring(const grs_args *args) {
     static grs_rank_args kept[GRS_MAX_RING];
+    static int device[GRS_MAX_RING];
     static int count;
     const grs_rank_args *rank[GRS_MAX_RING];
     for (int i = 0; i < args->ranks; i++) {
         kept[args->rank[i].rank] = args->rank[i];
+        device[args->rank[i].rank] = current_device();
         count++;
     }
     if (count < args->ring) {
@@ -529,6 +599,7 @@ static void run_ring(const grs_args *args) {
     for (int owner = 0; owner < args->ring; owner++) {
         run_owner(rank, args->ring, args->m, owner);
     }
+    stamp(rank, device, args->ring);
     leave(rank, args->ring);
     for (int i = 0; i < args->ring; i++) {
         count_waits(rank[i], args->grid);
@@ -565,10 +636,11 @@ struct CUfunc_st {
     const char *name;
     void (*run)(void **parameters); /* NULL: the ring */
 };
-static struct CUfunc_st functions[] = {
-    {"grsrun_fill", run_fill},         {"grsrun_check", run_check},         {"grsrun_spans", run_spans},
-    {"grsrun_checksum", run_checksum}, {"grsrun_reference", run_reference}, {"grsrun_compare", run_compare},
-    {"grsrun_spin", run_spin},         {"grsrun_push", run_spin},           {"grs_gemm_rs", NULL}};
+static struct CUfunc_st functions[] = {{"grsrun_fill", run_fill},           {"grsrun_check", run_check},
+                                       {"grsrun_spans", run_spans},         {"grsrun_checksum", run_checksum},
+                                       {"grsrun_reference", run_reference}, {"grsrun_compare", run_compare},
+                                       {"grsrun_spin", run_spin},           {"grsrun_push", run_spin},
+                                       {"grsrun_clock", run_clock},         {"grs_gemm_rs", NULL}};
 
 FUNCTION(cuModuleLoadData, (CUmodule * module, const void *image)) {
     *module = malloc(1);

@@ -14,8 +14,8 @@ SCRIPT = ROOT / "bench" / "tables.py"
 ROW = {"m": 8192, "n": 4096, "k": 2048, "tp": 2, "ranks_per_gpu": 1, "sms": 132, "pace_gbps": None, "config": "k",
        "ours_us": 200.0, "cublas_us": 160.0, "cublas_nccl_us": 300.0, "async_tp_us": None, "link_gbps": 167.8,
        "limit_us": 160.0, "metric": 4e-6, "rel_err": 0.002, "iters": 20, "mode": "back_to_back", "l2": "warm",
-       "cublas_nccl_registered_us": 280.0, "link_peak_gbps": 371.0, "waits": None}
-KEYS_AT_FIRST = 19  # files that were written before the last three columns came stay as they are
+       "cublas_nccl_registered_us": 280.0, "link_peak_gbps": 371.0, "waits": None, "skew": None}
+KEYS_BEFORE = (19, 22)  # files that were written before more columns came stay as they are
 VARIANT = {"m": 512, "n": 4096, "k": 2048, "tp": 2, "ranks_per_gpu": 2, "sms": 66, "pace_gbps": None, "iters": 20,
            "variant": "older", "title": "older", "baseline": False, "best_baseline": False, "config": "k", "tile": "128x128x64",
            "stages": 5, "granularity": "segment", "ring": "shared 2", "drain": "per_tile", "order": "segment", "us": 50.0,
@@ -84,6 +84,17 @@ def bench_against_everything():
         assert lines[4] == "| 8192 | 280 | 290 | 1.40 | 371 |", lines[4]
         assert lines[5] == "| 64 | – | – | 1.50 | 371 |", lines[5]
         assert lines[7].startswith("best baseline / ours: geometric mean 1.449, worst 1.400. *NVIDIA H200"), lines[7]
+
+
+def skews():
+    figures = {"median": 0.5, "p99": 1.256, "max": 130.0}
+    skew = {"launches": 500, "begin_us": figures, "end_us": dict(figures, max=2.0), "gap_us": figures, "clocks_us": 1.2, "step_us": 0.032}
+    with Case(dict(DATA, rows=[dict(ROW, skew=skew), dict(ROW, m=64)])) as case:
+        case.write(" columns=m,skew.begin_us.median,skew.begin_us.p99,skew.begin_us.max,skew.end_us.max,skew.clocks_us caption=no")
+        assert case.run().returncode == 0
+        assert case.document.read_text().split("\n")[2:6] == [
+            "| M | begins apart, µs | 99 of 100 | at most | at most | clocks known to, µs |", "| --- | --- | --- | --- | --- | --- |",
+            "| 8192 | 0.50 | 1.26 | 130.00 | 2.00 | 1.20 |", "| 64 | – | – | – | – | – |"]
 
 
 def ablation_tables():
@@ -195,11 +206,13 @@ def results_have_their_shape():
         assert [key for key in data if key != "note" or data["kind"] != "sweep"] == keys, (path, list(data))
         for row in data["rows"]:
             wanted = {"bench": list(ROW), "ablation": list(VARIANT), "sweep": sweep}[data["kind"]]
-            assert list(row) in (wanted, wanted[:KEYS_AT_FIRST] if data["kind"] == "bench" else wanted), (path, list(row))
+            before = [wanted[:count] for count in KEYS_BEFORE] if data["kind"] == "bench" else []
+            assert list(row) in [wanted, *before], (path, list(row))
 
 
 def main():
-    tests = [usual_columns, chosen_columns, bench_against_everything, ablation_tables, ablation_sentences, pending_results, mistakes_are_named, no_arguments, tree_is_current, results_have_their_shape]
+    tests = [usual_columns, chosen_columns, bench_against_everything, skews, ablation_tables, ablation_sentences,
+             pending_results, mistakes_are_named, no_arguments, tree_is_current, results_have_their_shape]
     failed = 0
     for number, test in enumerate(tests, 1):
         try:

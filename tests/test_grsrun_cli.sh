@@ -118,13 +118,13 @@ import json, sys
 object = json.load(open(sys.argv[1]))
 assert object["kind"] == "bench"
 keys = ("m n k tp ranks_per_gpu sms pace_gbps config ours_us cublas_us cublas_nccl_us async_tp_us link_gbps limit_us metric "
-        "rel_err iters mode l2 cublas_nccl_registered_us link_peak_gbps waits").split()
+        "rel_err iters mode l2 cublas_nccl_registered_us link_peak_gbps waits skew").split()
 for row, (mode, iters) in zip(object["rows"], [("back_to_back", 3), ("isolated", 1)], strict=True):
     assert list(row) == keys, row
     assert (row["mode"], row["iters"], row["l2"], row["ranks_per_gpu"], row["sms"]) == (mode, iters, "warm", 2, 66)
     assert row["ours_us"] > 0 and 0 < row["rel_err"] < 0.01 and len(row["config"]) == 64
     assert all(row[key] is None for key in ("pace_gbps", "cublas_us", "cublas_nccl_us", "async_tp_us", "limit_us",
-                                            "cublas_nccl_registered_us", "link_peak_gbps", "waits"))
+                                            "cublas_nccl_registered_us", "link_peak_gbps", "waits", "skew"))
 PY
 }
 # The stand-ins let 200 us pass for a product with the best algorithm, number 3 of 5, and 500 us for an exchange, 300 us between
@@ -226,6 +226,38 @@ assert first["waits"] == {"run_cycles": 1000.0, "roles": {"prefetcher": {"run": 
 assert second["waits"] is None
 PY
 }
+# The stand-in's ranks begin 20 us after one another, on clocks that are an hour apart, and stand still for 70 us or longer.
+skew() {
+    HOSTGPU_DEVICES=3 exits 0 gpu --shape 16,24,16 --tp 3 --bench --iters 2 --skew &&
+        says out "^#   skew: of 500 launches back to back the median, 99 of 100, the largest, us$" &&
+        says out "^#     between the first and last rank's begin +[0-9.]+ +[0-9.]+ +[0-9.]+$" &&
+        says out '^#     clocks: known to [0-9.]+ us between GPUs, in steps of 0\.001$' &&
+        HOSTGPU_DEVICES=3 exits 0 gpu --shape 16,24,16 --tp 3 --bench --iters 2 --skew --json && python3 - "$TMP/out" <<'PY' &&
+import json, sys
+first, second = json.load(open(sys.argv[1]))["rows"]
+skew = first["skew"]
+assert second["skew"] is None and first["waits"] is None and skew["launches"] == 500, first
+assert skew["step_us"] == 0.001 and 0 < skew["clocks_us"] < 10000, skew
+for key in "begin_us", "end_us":
+    assert abs(skew[key]["median"] - 40) <= skew["clocks_us"] + 0.01, skew
+    assert skew[key]["median"] <= skew[key]["p99"] <= skew[key]["max"] <= 40 + skew["clocks_us"] + 0.01, skew
+assert 69.9 <= skew["gap_us"]["median"] < 10000, skew
+PY
+        HOSTGPU_DEVICES=1 exits 0 gpu --shape 16,24,16 --tp 3 --bench --iters 2 --skew --waits --json && python3 - "$TMP/out" <<'PY'
+import json, sys
+row = json.load(open(sys.argv[1]))["rows"][0]
+assert row["waits"]["run_cycles"] == 1000 and row["skew"]["clocks_us"] == 0, row
+assert all(abs(row["skew"]["begin_us"][key] - 40) < 0.1 for key in ("median", "p99", "max")), row
+PY
+}
+no_stamps() {
+    HOSTGPU_FAULT=stamps exits 1 gpu --shape 16,24,16 --tp 2 --bench --iters 1 --skew &&
+        says err '^grsrun: 16,24,16 tp 2: rank 0 has no stamps of launch [0-9]+: begin [0-9]+, end 0$'
+}
+no_clock() {
+    HOSTGPU_FAULT=clock exits 1 gpu --shape 16,24,16 --tp 2 --bench --iters 1 --skew &&
+        says err '^grsrun: 16,24,16 tp 2: GPU 0 did not say what its clock shows within 2 s$'
+}
 ablate() {
     HOSTGPU_DEVICES=2 GRS_CUBLASLT=$BUILD/tests/shim/libbaselines.so GRS_NCCL=$BUILD/tests/shim/libbaselines.so \
         exits 0 gpu --shape 16,40,24,16 --tp 2 --ablate --iters 2 --save "$TMP/ablation.json" --svg "$TMP/ablation.svg" &&
@@ -281,6 +313,9 @@ check "--pace: a rank's share of the link, said in text and JSON" paced
 check "--pace: the limit" paced_limit
 check "a pace from the environment is said too" paced_by_environment
 check "--waits" waits
+check "--skew: ranks on clocks of their own" skew
+check "--skew: a launch without stamps" no_stamps
+check "--skew: a GPU that does not answer" no_clock
 check "--ablate" ablate
 check "--ablate without baselines" ablate_alone
 check "--ablate where no tile fits" ablate_refused

@@ -117,7 +117,10 @@ static void ablate_is_a_table_of_its_own(void **state) {
     assert_int_equal(options.shape_count, 2);
     grsrun_options_free(&options);
     accept("--bench --waits --precompile --pace 0.5 --shape 8,8,8", &options);
-    assert_true(options.bench && options.waits && options.precompile && options.pace_gbps == 0.5);
+    assert_true(options.bench && options.waits && !options.skew && options.precompile && options.pace_gbps == 0.5);
+    grsrun_options_free(&options);
+    accept("--bench --skew --shape 8,8,8", &options);
+    assert_true(options.bench && options.skew && !options.waits);
     grsrun_options_free(&options);
 }
 
@@ -215,6 +218,8 @@ static void refusals(void **state) {
     refuse("--shape 8,8,8 --precompile --json", "--precompile measures nothing: leave out --json, --save and --svg");
     refuse("--shape 8,8,8 --waits", "--waits counts in timed launches: give --bench");
     refuse("--shape 8,8,8 --bench --waits --graph", "--graph holds one kernel: it cannot be used with --waits");
+    refuse("--shape 8,8,8 --skew", "--skew compares ranks in timed launches: give --bench");
+    refuse("--shape 8,8,8 --bench --skew --graph", "--graph holds one kernel: it cannot be used with --skew");
     refuse("--shape 8,8,8 --pace 0", "--pace: '0' is not a rate from 0.1 to 100000");
     refuse("--shape 8,8,8 --pace -5", "--pace: '-5' is not a rate from 0.1 to 100000");
     refuse("--shape 8,8,8 --pace 1e3", "--pace: '1e3' is not a rate from 0.1 to 100000");

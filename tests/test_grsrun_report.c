@@ -60,7 +60,8 @@ static const char *const bench_keys[] = {"m",
                                          "l2",
                                          "cublas_nccl_registered_us",
                                          "link_peak_gbps",
-                                         "waits"};
+                                         "waits",
+                                         "skew"};
 static const char *const object_keys[] = {"kind", "gpu", "driver", "cuda", "date", "commit", "dirty", "rows"};
 
 static void check_keys(json_t *object, const char *const *keys, size_t count) {
@@ -102,10 +103,12 @@ static void bench_json(void **state) {
     assert_string_equal(json_string_value(json_object_get(row, "l2")), "warm");
     row = json_array_get(array, 1);
     check_keys(row, bench_keys, sizeof(bench_keys) / sizeof(bench_keys[0]));
-    static const char *const unknown[] = {"cublas_us", "cublas_nccl_us", "link_gbps",      "limit_us",
-                                          "metric",    "rel_err",        "link_peak_gbps", "cublas_nccl_registered_us",
-                                          "waits"};
-    for (int i = 0; i < 9; i++) {
+    static const char *const unknown[] = {"cublas_us",      "cublas_nccl_us",
+                                          "link_gbps",      "limit_us",
+                                          "metric",         "rel_err",
+                                          "link_peak_gbps", "cublas_nccl_registered_us",
+                                          "waits",          "skew"};
+    for (int i = 0; i < 10; i++) {
         assert_true(json_is_null(json_object_get(row, unknown[i])));
     }
     assert_true(json_real_value(json_object_get(row, "pace_gbps")) == 186);

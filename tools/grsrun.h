@@ -44,6 +44,7 @@ struct grsrun_options {
     bool verify, bench;    /* neither was asked for: verify                                                */
     bool ablate;           /* every older policy beside ours, instead of both                              */
     bool waits;            /* with bench: count what each role waits for                                   */
+    bool skew;             /* with bench: how far apart the ranks begin and end a launch                   */
     bool precompile;       /* only compile what the command would launch, into the cache                   */
     double pace_gbps;      /* the link of a whole GPU under the link model; 0: no model                    */
     bool json;             /* standard output holds one JSON object and nothing else                       */

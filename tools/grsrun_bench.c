@@ -182,8 +182,11 @@ grs_status bench_shape(struct team *team, const grs_kernel *kernel, const grs_ke
         describe_row(bench, &rows[i]);
         status = measure(bench, i == 1, &rows[i], &host_us, err);
     }
-    if (!status && counting) {
+    if (!status && team->options->waits) {
         status = waits_count(team, counting, bench->operands[0], &rows[0].waits, err);
+    }
+    if (!status && team->options->skew) {
+        status = skew_measure(team, counting, bench->operands[0], &rows[0].skew, err);
     }
     status = status ? status : judge(bench, rows, correct, notes, err);
     if (!status) {

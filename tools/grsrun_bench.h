@@ -9,8 +9,8 @@
 #define BENCH_ROWS     2 /* a shape: back to back, isolated */
 #define BENCH_SETS_MAX 32
 
-/* Times one shape and checks D of a timed kernel on random operands. `counting`: the same kernel with wait counters, whose
- * figures go into the first row; NULL: none. `notes` gets what is worth saying beside the rows; a wrong D makes `*correct`
+/* Times one shape and checks D of a timed kernel on random operands. `counting`: the same kernel with wait counters and
+ * stamps, whose figures (those that the options ask for) go into the first row; NULL: none. `notes` gets what is worth saying beside the rows; a wrong D makes `*correct`
  * false. An error means that a launch, memory or a library failed. */
 grs_status bench_shape(struct team *team, const grs_kernel *kernel, const grs_kernel *counting,
                        const struct grsrun_shape *shape, const struct baselines *baselines,

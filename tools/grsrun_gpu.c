@@ -72,7 +72,7 @@ static grs_status verify(struct session *session, size_t index, int round, const
     return status;
 }
 
-/* With --waits: the kernel once more, with counters. */
+/* With --waits and --skew: the kernel once more, with counters and stamps. */
 static grs_status get_counting(struct session *session, const struct grsrun_shape *shape, const grs_kernel **out,
                                grs_error *err) {
     struct wanted wanted = {.config = session->ctx->config, .shape = *shape, .count_waits = true};
@@ -92,7 +92,8 @@ static grs_status bench(struct session *session, const struct grsrun_shape *shap
     struct buf notes = {0}, text = {0};
     const grs_kernel *counting = NULL;
     bool correct;
-    grs_status status = session->options->waits ? get_counting(session, shape, &counting, err) : GRS_OK;
+    grs_status status =
+        session->options->waits || session->options->skew ? get_counting(session, shape, &counting, err) : GRS_OK;
     status =
         status ? status
                : bench_shape(&session->team, kernel, counting, shape, &session->baselines, rows, &correct, &notes, err);

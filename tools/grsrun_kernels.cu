@@ -204,14 +204,34 @@ extern "C" __global__ void __launch_bounds__(threads)
     atomicMax(reinterpret_cast<uint32_t *>(&verdict->worst), __float_as_uint(worst));
 }
 
+static __device__ uint64_t nanoseconds() {
+    uint64_t now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    return now;
+}
+
 // Keeps the stream busy while the host queues what is to be timed.
-extern "C" __global__ void grsrun_spin(uint64_t nanoseconds) {
-    uint64_t start, now;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
+extern "C" __global__ void grsrun_spin(uint64_t wanted) {
+    const uint64_t start = nanoseconds();
     do {
         __nanosleep(200);
-        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-    } while (now - start < nanoseconds);
+    } while (nanoseconds() - start < wanted);
+}
+
+// Says what this GPU's clock shows, once for each question of the host. The clock is read when the question has been seen, so
+// between the host's question and its sight of the answer.
+extern "C" __global__ void grsrun_clock(const volatile uint64_t *asked, volatile uint64_t *answer, int32_t pings,
+                                        uint64_t patience) {
+    for (int32_t i = 0; i < pings; i++) {
+        const uint64_t since = nanoseconds();
+        while (*asked <= (uint64_t)i) {
+            if (nanoseconds() - since > patience) {
+                return;
+            }
+        }
+        answer[i] = nanoseconds();
+        __threadfence_system();
+    }
 }
 
 // Copies to a peer's memory with plain stores: what the link takes.

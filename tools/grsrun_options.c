@@ -41,6 +41,8 @@ static const struct option_info infos[] = {
     {"ablate", FLAG, AT(ablate), NULL, NULL, 0, 0,
      "time the older policies beside ours, and count what each waits for"},
     {"waits", FLAG, AT(waits), NULL, NULL, 0, 0, "with --bench: count the cycles that each role waits, and for what"},
+    {"skew", FLAG, AT(skew), NULL, NULL, 0, 0,
+     "with --bench: how far apart the ranks begin and end a launch, and stand still between two"},
     {"pace", RATE, AT(pace_gbps), "GBPS", NULL, 0, 0,
      "model a link of so many GB/s a GPU; a rank has its share of it, by SMs"},
     {"precompile", FLAG, AT(precompile), NULL, NULL, 0, 0,

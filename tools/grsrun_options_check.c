@@ -84,6 +84,12 @@ grs_status grsrun_options_check(const struct grsrun_options *options, grs_error 
     if (options->waits && options->graph) {
         return error_set(err, GRS_ERR_ARGUMENT, "--graph holds one kernel: it cannot be used with --waits");
     }
+    if (options->skew && !options->bench) {
+        return error_set(err, GRS_ERR_ARGUMENT, "--skew compares ranks in timed launches: give --bench");
+    }
+    if (options->skew && options->graph) {
+        return error_set(err, GRS_ERR_ARGUMENT, "--graph holds one kernel: it cannot be used with --skew");
+    }
     if (options->precompile && (options->json || options->save_path || options->svg_path)) {
         return error_set(err, GRS_ERR_ARGUMENT, "--precompile measures nothing: leave out --json, --save and --svg");
     }

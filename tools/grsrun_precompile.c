@@ -34,7 +34,7 @@ static grs_status want_shape(struct job *job, size_t index, grs_error *err) {
         return status;
     }
     job->list[job->count++] = (struct wanted){.config = job->ctx->config, .shape = *shape};
-    if (job->options->waits) {
+    if (job->options->waits || job->options->skew) {
         job->list[job->count++] = (struct wanted){.config = job->ctx->config, .shape = *shape, .count_waits = true};
     }
     return GRS_OK;

@@ -89,7 +89,7 @@ static json_t *bench_row_json(const struct bench_row *row) {
     const struct grsrun_shape *s = &row->shape;
     return json_pack(
         "{s:I, s:I, s:I, s:i, s:i, s:i, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:s, s:s, s:o, "
-        "s:o, s:o}",
+        "s:o, s:o, s:o}",
         "m", (json_int_t)s->m, "n", (json_int_t)s->n, "k", (json_int_t)s->k, "tp", s->tp, "ranks_per_gpu",
         row->ranks_per_gpu, "sms", row->sms, "pace_gbps", report_number(row->pace_gbps), "config", row->config,
         "ours_us", report_number(row->ours_us), "cublas_us", report_number(row->cublas_us), "cublas_nccl_us",
@@ -98,7 +98,7 @@ static json_t *bench_row_json(const struct bench_row *row) {
         "rel_err", report_number(row->rel_err), "iters", row->iters, "mode",
         row->isolated ? "isolated" : "back_to_back", "l2", row->l2 == L2_COLD ? "cold" : "warm",
         "cublas_nccl_registered_us", report_number(row->registered_us), "link_peak_gbps",
-        report_number(row->link_peak_gbps), "waits", waits_json(&row->waits));
+        report_number(row->link_peak_gbps), "waits", waits_json(&row->waits), "skew", skew_json(&row->skew));
 }
 
 json_t *report_bench_json(const struct bench_row *rows, size_t count) {
@@ -153,6 +153,9 @@ void report_bench_text(const struct bench_row *row, struct buf *out) {
     buf_puts(out, "\n");
     if (row->waits.run > 0) {
         waits_text(&row->waits, out);
+    }
+    if (row->skew.launches > 0) {
+        skew_text(&row->skew, out);
     }
 }
 

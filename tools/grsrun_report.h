@@ -7,6 +7,7 @@
 
 #include "common/buf.h"
 #include "tools/grsrun.h"
+#include "tools/grsrun_skew.h"
 #include "tools/grsrun_waits.h"
 
 /* Where the figures come from. NULL: not known. */
@@ -36,6 +37,7 @@ struct bench_row {
     bool isolated; /* each launch alone; else back to back                                              */
     enum grsrun_l2 l2;
     struct waits waits; /* of launches back to back, with a kernel that counts them: --waits                     */
+    struct skew skew;   /* of the ranks, in launches back to back of the same kernel: --skew                     */
 };
 
 /* Multiplications and additions of one GPU in `us`, in TFLOP/s. */
