@@ -7,14 +7,19 @@
 #   gemm-cold  the same with cold L2
 #   ring       a rank on every GPU; where there is one, two ranks share it: N 4096 K 2048 and others of its kind
 #   link       (two GPUs or more) the same and M 64 and 256, a rank a GPU, with PyTorch's fused operator beside it
+#   models     (two GPUs or more) a rank a GPU, tp of them: the two layers of Llama 70B and of Qwen 72B that end in a
+#              reduce-scatter, M 256 … 16384, with PyTorch's operator and the skew of the ranks
+#   models-async-tp  PyTorch's operator alone, into the file that models has left
 #   paced      two ranks on one GPU under a model of the link at $PACE GB/s a GPU (372)
 #   crowd      4 and 8 ranks on one GPU
 #   ablation   every older policy beside ours, N 4096 K 2048, M 512 … 8192: 2 and 4 ranks on one GPU, without and with that
 #              model, and where there are more GPUs a rank on each
+#   ablation-link  (two GPUs or more) the last of these alone
 #
 # Without an argument: all that this machine can do. Kernels for ranks that share a GPU are planned as such: each with its part
 # of the SMs ($SMS of a GPU, 132), and a link as fast as memory, or as the model's. GPUS: so many of those there are (all);
-# BENCH_OUT: where the files go (bench/results); BENCH_FLAGS: more options for grsrun; TORCHRUN: PyTorch's launcher (torchrun).
+# BENCH_OUT: where the files go (bench/results); BENCH_FLAGS: more options for grsrun; TORCHRUN: PyTorch's launcher (torchrun);
+# NO_ASYNC_TP: not empty: leave PyTorch out.
 # Each set leaves .json and .svg files, named after the GPU; bench/README.md says what is in them, and bench/tables.py puts them
 # into README and docs. When a run fails the files of the one before stay.
 #
@@ -22,6 +27,8 @@
 # machine has that they are for (2).
 set -eu
 cd "$(dirname "$0")/.."
+# shellcheck source=bench/machine.sh
+. bench/machine.sh
 BUILD=${BUILD:-build}
 out=${BENCH_OUT:-bench/results}
 pace=${PACE:-372}
@@ -33,18 +40,17 @@ if [[ ${1:-} == --precompile ]]; then precompile=yes && shift; fi
 if [[ $precompile ]]; then
     gpus=${GPUS:-2} gpu=none
 else
-    gpus=$(nvidia-smi --list-gpus 2>/dev/null | grep -c '^GPU' || true)
-    if [[ ${GPUS:-$gpus} -lt $gpus ]]; then gpus=$GPUS; fi
+    gpus=$(machine_gpus)
     if [[ $gpus -eq 0 ]]; then
         echo "bench: nvidia-smi lists no GPU: nothing can be measured here" >&2
         exit 1
     fi
-    gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1 | sed -E 's/^NVIDIA //; s/[^A-Za-z0-9]+/-/g' | tr '[:upper:]' '[:lower:]')
+    gpu=$(machine_name)
     mkdir -p "$out"
 fi
 if [[ $# -eq 0 ]]; then
     set -- gemm gemm-cold ring paced crowd ablation
-    if [[ $gpus -gt 1 ]]; then set -- "$@" link; fi
+    if [[ $gpus -gt 1 ]]; then set -- "$@" link models; fi
 fi
 
 gemm=()
@@ -60,6 +66,14 @@ ring=(--shape 512:8192,4096,2048 --shape 2048:8192,8192,1024 --shape 2048,8192,8
 # shellcheck disable=SC2054
 link=(64,4096,2048 256,4096,2048 512,4096,2048 1024,4096,2048 2048,4096,2048 4096,4096,2048 8192,4096,2048 2048,8192,1024
     4096,8192,1024 8192,8192,1024 2048,8192,4096 8192,8192,4096 2048,8192,14336 8192,4096,7168)
+
+# K of a rank: hidden size (8192) and intermediate sizes of the published configs, as in configs/, over tp.
+models=()
+for k in 8192 28672 29568; do
+    for m in 256 512 1024 2048 4096 8192 16384; do
+        models+=("$m,8192,$((k / gpus))")
+    done
+done
 
 # What ranks that share a GPU have, as a config: its name is in $sharing.
 sharing=$(mktemp --suffix=.yaml)
@@ -81,21 +95,33 @@ measure() { # NAME --bench|--ablate OPTIONS...
     fi
 }
 
-# PyTorch's operator on the shapes of the set, into its rows. Without PyTorch the column stays empty.
-add_async_tp() { # FILE
-    local times
+# For what is about the link between GPUs.
+need_gpus() { # SET
+    if [[ $gpus -lt 2 ]]; then
+        echo "bench: $1 needs two GPUs" >&2
+        exit 1
+    fi
+}
+
+# PyTorch's operator on these shapes, into the rows of a file. Without PyTorch the column stays empty.
+add_async_tp() { # FILE SHAPES...
+    local file=$1 times
+    shift
+    if [[ $precompile || ${NO_ASYNC_TP:-} ]]; then return; fi
     if ! command -v "$torchrun" >/dev/null; then
         echo "# no async-TP: there is no $torchrun (TORCHRUN may name it)" >&2
         return
     fi
     times=$(mktemp)
-    if "$torchrun" --standalone --nproc-per-node="$gpus" bench/async_tp.py --out "$times" "${link[@]}" >&2; then
-        bench/async_tp.py --merge "$times" "$1"
+    if "$torchrun" --standalone --nproc-per-node="$gpus" bench/async_tp.py --out "$times" "$@" >&2; then
+        bench/async_tp.py --merge "$times" "$file"
     else
         echo "# no async-TP: $torchrun failed" >&2
     fi
     rm -f "$times"
 }
+
+ablate_link() { measure "x$gpus-ablation" --ablate --tp "$gpus" --ranks-per-gpu 1 --shape 512:8192,4096,2048; }
 
 for name in "$@"; do
     case $name in
@@ -110,13 +136,20 @@ for name in "$@"; do
         fi
         ;;
     link)
-        if [[ $gpus -lt 2 ]]; then
-            echo "bench: link needs two GPUs" >&2
+        need_gpus link
+        measure "x$gpus-link" --bench --waits --tp "$gpus" --ranks-per-gpu 1 "${link[@]/#/--shape=}"
+        add_async_tp "$out/$gpu-x$gpus-link.json" "${link[@]}"
+        ;;
+    models)
+        need_gpus models
+        if [[ $((8192 % (8 * gpus))) -ne 0 || $((28672 % (8 * gpus))) -ne 0 || $((29568 % (8 * gpus))) -ne 0 ]]; then
+            echo "bench: models: K of a rank is no multiple of 8 on $gpus GPUs; GPUS may say how many to use" >&2
             exit 1
         fi
-        measure "x$gpus-link" --bench --waits --tp "$gpus" --ranks-per-gpu 1 "${link[@]/#/--shape=}"
-        if [[ ! $precompile ]]; then add_async_tp "$out/$gpu-x$gpus-link.json"; fi
+        measure "x$gpus-models" --bench --skew --tp "$gpus" --ranks-per-gpu 1 "${models[@]/#/--shape=}"
+        add_async_tp "$out/$gpu-x$gpus-models.json" "${models[@]}"
         ;;
+    models-async-tp) NO_ASYNC_TP='' add_async_tp "$out/$gpu-x$gpus-models.json" "${models[@]}" ;;
     paced)
         share $((${pace%.*} / 2)) 2
         measure paced --bench --waits --tp 2 --ranks-per-gpu 2 --pace "$pace" --config "$sharing" "${ring[@]}"
@@ -128,12 +161,14 @@ for name in "$@"; do
     ablation)
         measure ablation --ablate --tp 2,4 --ranks-per-gpu 8 --shape 512:8192,4096,2048
         measure ablation-paced --ablate --tp 2,4 --ranks-per-gpu 8 --pace "$pace" --shape 512:8192,4096,2048
-        if [[ $gpus -gt 1 ]]; then
-            measure "x$gpus-ablation" --ablate --tp "$gpus" --ranks-per-gpu 1 --shape 512:8192,4096,2048
-        fi
+        if [[ $gpus -gt 1 ]]; then ablate_link; fi
+        ;;
+    ablation-link)
+        need_gpus ablation-link
+        ablate_link
         ;;
     *)
-        echo "bench: '$name' is none of gemm, gemm-cold, ring, link, paced, crowd, ablation" >&2
+        echo "bench: '$name' is none of gemm, gemm-cold, ring, link, models, models-async-tp, paced, crowd, ablation, ablation-link" >&2
         exit 2
         ;;
     esac

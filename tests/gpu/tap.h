@@ -17,7 +17,7 @@
 #include "runtime/driver.h"
 
 static int tap_count, tap_failed;
-static grs_error err;
+static _Thread_local grs_error err; /* tests have threads */
 static const struct driver *drv;
 static CUcontext contexts[64];
 static int gpu_count;
