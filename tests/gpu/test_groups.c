@@ -255,6 +255,7 @@ static int be_process(int number, bool aborts) {
     side_open(&side, number);
     bool right = side_batch(&side, NULL);
     must(right && write(STDOUT_FILENO, "r", 1) == 1 && read(STDIN_FILENO, &byte, 1) == 1, "the first launches");
+    dup2(STDERR_FILENO, STDOUT_FILENO); /* what must() says from here on */
     int done = 0;
     for (; right && (done < 10 || (!aborts && poll(&told, 1, 0) == 0)); done++) {
         right = side_batch(&side, NULL);
