@@ -1,6 +1,7 @@
 /* A CUDA driver that does on the host, at once and in order, what grsrun asks of GPUs: memory is host memory, grsrun's
- * helper kernels and the ring are plain loops, and a captured graph is a list of launches. With it the whole of grsrun runs
- * where there is no GPU; what a GPU would make of the kernels' text it cannot say.
+ * helper kernels and the ring are plain loops, and a captured graph is a list of launches. Ranks that have been launched wait for
+ * the others of their group, and several groups may be at work at once. With it the whole of grsrun runs where there is no GPU;
+ * what a GPU would make of the kernels' text it cannot say.
  *
  * Environment:
  *   HOSTGPU_DEVICES  GPUs that it shows (1)
@@ -17,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "runtime/cuda_api.h"
 #include "templates/args.h"
@@ -25,8 +27,8 @@
 enum { MAX_DEVICES = 8, MAX_NODES = 8 };
 
 static int context_of_device[MAX_DEVICES]; /* their addresses are the contexts */
-static CUcontext stack[64];
-static int depth = 1;
+static _Thread_local CUcontext stack[64];
+static _Thread_local int depth = 1;
 static int ring_launches;
 
 static uint64_t host_ns(void) {
@@ -240,6 +242,7 @@ struct CUgraph_st {
 };
 struct CUstream_st {
     struct CUgraph_st *capturing;
+    int waiting; /* ranks launched on it whose group is not complete */
 };
 static struct CUgraph_st *captured_by(CUstream stream) { /* NULL: the default stream, which captures nothing */
     return stream ? stream->capturing : NULL;
@@ -254,7 +257,14 @@ FUNCTION(cuStreamDestroy_v2, (CUstream stream)) {
 }
 static pthread_t answering; /* grsrun_clock's kernel: the one that runs beside the host */
 static bool is_answering;
+static bool is_waiting(CUstream stream);
+FUNCTION(cuStreamQuery, (CUstream stream)) {
+    return is_waiting(stream) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
 FUNCTION(cuStreamSynchronize, (CUstream stream)) {
+    while (is_waiting(stream)) {
+        usleep(100);
+    }
     if (is_answering) {
         pthread_join(answering, NULL);
         is_answering = false;
@@ -577,29 +587,88 @@ static void leave(const grs_rank_args *const *rank, int ring) {
     }
 }
 
+/* A group of which some ranks have been launched: they wait for the others. */
+struct waiting {
+    const void *group; /* rank 0's control words; NULL: free */
+    int count;
+    grs_rank_args rank[GRS_MAX_RING];
+    int device[GRS_MAX_RING];
+    CUstream stream[GRS_MAX_RING];
+    bool launched[GRS_MAX_RING];
+};
+static struct waiting waiting[8];
+static pthread_mutex_t ring_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct waiting *waiting_of(const void *group) {
+    for (int pass = 0; pass < 2; pass++) {
+        for (size_t i = 0; i < sizeof(waiting) / sizeof(waiting[0]); i++) {
+            if (waiting[i].group == (pass == 0 ? group : NULL)) {
+                waiting[i].group = group;
+                return &waiting[i];
+            }
+        }
+    }
+    abort(); /* more groups than a test has */
+}
+
+static void leave_all(struct waiting *w) {
+    for (int rank = 0; rank < GRS_MAX_RING; rank++) {
+        if (w->launched[rank] && w->stream[rank]) {
+            w->stream[rank]->waiting--;
+        }
+    }
+    memset(w, 0, sizeof(*w));
+}
+
+/* Ranks whose group was aborted wait no longer. */
+static bool is_waiting(CUstream stream) {
+    pthread_mutex_lock(&ring_lock);
+    for (size_t i = 0; i < sizeof(waiting) / sizeof(waiting[0]); i++) {
+        for (int rank = 0; waiting[i].group && rank < GRS_MAX_RING; rank++) {
+            if (waiting[i].launched[rank] && waiting[i].rank[rank].control->abort) {
+                leave_all(&waiting[i]);
+            }
+        }
+    }
+    bool waits = stream && stream->waiting > 0;
+    pthread_mutex_unlock(&ring_lock);
+    return waits;
+}
+
+static void run_group(const grs_args *args, struct waiting *w);
+
 /* Ranks come one grid a GPU; the last one starts the work of all. */
-static void run_ring(const grs_args *args) {
-    static grs_rank_args kept[GRS_MAX_RING];
-    static int device[GRS_MAX_RING];
-    static int count;
-    const grs_rank_args *rank[GRS_MAX_RING];
+static void run_ring(const grs_args *args, CUstream stream) {
+    pthread_mutex_lock(&ring_lock);
+    struct waiting *w = waiting_of(args->rank[0].everyone[0]);
     for (int i = 0; i < args->ranks; i++) {
-        kept[args->rank[i].rank] = args->rank[i];
-        device[args->rank[i].rank] = current_device();
-        count++;
+        int rank = args->rank[i].rank;
+        w->rank[rank] = args->rank[i];
+        w->device[rank] = current_device();
+        w->stream[rank] = stream;
+        w->launched[rank] = true;
+        w->count++;
+        if (stream) {
+            stream->waiting++;
+        }
     }
-    if (count < args->ring) {
-        return;
+    if (w->count == args->ring) {
+        run_group(args, w);
+        leave_all(w);
     }
-    count = 0;
+    pthread_mutex_unlock(&ring_lock);
+}
+
+static void run_group(const grs_args *args, struct waiting *w) {
+    const grs_rank_args *rank[GRS_MAX_RING];
     ring_launches++;
     for (int i = 0; i < args->ring; i++) {
-        rank[i] = &kept[i];
+        rank[i] = &w->rank[i];
     }
     for (int owner = 0; owner < args->ring; owner++) {
         run_owner(rank, args->ring, args->m, owner);
     }
-    stamp(rank, device, args->ring);
+    stamp(rank, w->device, args->ring);
     leave(rank, args->ring);
     for (int i = 0; i < args->ring; i++) {
         count_waits(rank[i], args->grid);
@@ -694,14 +763,14 @@ FUNCTION(cuLaunchKernelEx, (const CUlaunchConfig *config, CUfunction function, v
         return CUDA_SUCCESS;
     }
     log_launch(function->name);
-    run_ring(parameters[0]);
+    run_ring(parameters[0], config->hStream);
     return CUDA_SUCCESS;
 }
 FUNCTION(cuGraphLaunch, (CUgraphExec exec, CUstream stream)) {
     struct CUgraph_st *graph = (struct CUgraph_st *)(void *)exec;
     for (int i = 0; i < graph->count; i++) {
         log_launch("graph");
-        run_ring(&graph->nodes[i].args);
+        run_ring(&graph->nodes[i].args, stream);
     }
     return CUDA_SUCCESS;
 }
@@ -735,5 +804,4 @@ UNSUPPORTED(cuMemSetAccess);
 UNSUPPORTED(cuMemGetAllocationGranularity);
 UNSUPPORTED(cuMemExportToShareableHandle);
 UNSUPPORTED(cuMemImportFromShareableHandle);
-UNSUPPORTED(cuStreamQuery);
 UNSUPPORTED(cuEventSynchronize);

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # tests/gpu/many.sh and the sets of bench/run.sh that it runs, without a GPU: what they ask for, in which order, and that a step fails
 # when what it has started fails, says the wrong thing or hangs. grsrun, torchrun and nvidia-smi are scripts that note their command
-# lines and do wrong on demand; what is precompiled is compiled by the stand-in for NVRTC.
+# lines and do wrong on demand; what is precompiled is compiled by the stand-in for NVRTC. And tests/gpu/test_groups on stand-ins for
+# GPUs (tests/shim_hostgpu.c), whose ranks wait for one another as those on GPUs do.
 # shellcheck disable=SC2317 # functions are called by name, through check
 set -u
 # shellcheck source=tests/tap.sh
@@ -33,7 +34,7 @@ all_kernels() { # of the exact check, of odd shapes, of groups of half of them, 
     export GRS_CACHE_DIR=$TMP/cache2
     GPUS=4 exits 0 tests/gpu/many.sh --precompile || return 1
     local kernel
-    for kernel in n4096_k2048_tp4 n4096_k2048_tp2 n136_k72_tp4 n136_k72_tp2 n8192_k7392_tp4 n4104_k2056_tp4 n512_k256_tp2 n8192_k2048_tp4; do
+    for kernel in n4096_k2048_tp4 n4096_k2048_tp2 n136_k72_tp4 n136_k72_tp2 n8192_k7392_tp4 n4104_k2056_tp4 n256_k128_tp2 n8192_k2048_tp4; do
         grep -q "grs_gemm_rs_${kernel}_.*compiled$" "$TMP/out" || { echo "no $kernel"; return 1; }
     done
     GPUS=4 exits 0 tests/gpu/many.sh --precompile && ! grep -q ' compiled$' "$TMP/out"
@@ -193,4 +194,19 @@ check "a step that hangs" hangs
 check "one GPU" one_gpu
 check "a step that is none" no_such_step
 check "no torchrun" no_torchrun
+
+# ---------------------------------------------------------------- two groups at once
+
+groups() { # CODE GPUS
+    HOSTGPU_DEVICES=$2 GRS_TEST_BATCHES=2 GRS_LIBCUDA=$real/tests/shim/libhostgpu.so exits "$1" timeout 120 "$real/tests/gpu/test_groups"
+}
+groups_pass() { groups 0 "$1" && says out '1..18' && ! grep '^not ok' "$TMP/out"; }
+groups_fail() { # one bit of one element is wrong in every launch: nothing is right but that a group waits, is aborted, or is killed
+    HOSTGPU_FAULT=flip groups 1 4 && says out 'not ok 1 - group 0 of 2 ranks' && says out 'not ok 3 - ' && says out 'not ok 10 - ' &&
+        says out 'not ok 13 - two processes' && says out 'column 255: found'
+}
+check "the test of two groups is built" make -s BUILD="$real" "$real/tests/gpu/test_groups"
+check "two groups on two GPUs each" groups_pass 4
+check "two groups on one GPU" groups_pass 1
+check "groups whose results are wrong" groups_fail
 finish

@@ -1,6 +1,8 @@
 /* Two tensor-parallel groups at once on one machine, each with data of its own: in one process and in two, launching at the same
  * time, one waiting while the other works, one aborted or killed while the other goes on.
  *
+ * GRS_TEST_BATCHES: another number of batches than 50, of six launches each; tests/test_many.sh runs few of them without a GPU.
+ *
  * With four GPUs or more each group has half of them. With fewer they share: two ranks a group, over two GPUs or on one, and each
  * rank with so many SMs that both groups fit; processes that share a GPU take turns. */
 #include <fcntl.h>
@@ -11,10 +13,15 @@
 
 #include "tests/gpu/gpu.h"
 
-enum { GROUPS = 2, PROBLEMS = 6, BATCHES = 50 };
-static const int64_t N = 512, K = 256, rows[PROBLEMS] = {600, 130, 7, 600, 257, 64};
+enum { GROUPS = 2, PROBLEMS = 6 };
+static const int64_t N = 256, K = 128, rows[PROBLEMS] = {600, 130, 7, 600, 257, 64};
 
 /* ---------------------------------------------------------------- groups --------------------------------------- */
+
+static int batches(void) {
+    const char *text = getenv("GRS_TEST_BATCHES");
+    return text == NULL ? 50 : atoi(text);
+}
 
 struct side { /* one of the groups */
     int number, tp;
@@ -168,7 +175,7 @@ struct worker {
 
 static void *work(void *argument) {
     struct worker *worker = argument;
-    for (; worker->batches < BATCHES; worker->batches++) { /* also after a failure: the other one counts on it */
+    for (; worker->batches < batches(); worker->batches++) { /* also after a failure: the other one counts on it */
         if (!side_batch(worker->side, worker->together) && worker->right) {
             worker->right = false;
             worker->why = err;
@@ -199,9 +206,9 @@ static void test_at_once(struct side *sides) {
 static void test_one_waits(struct side *waiting, struct side *working) {
     side_poison(waiting, waiting->problems[0]);
     bool launched = side_launch_without_first(waiting, 0);
-    int done = side_batches(working, 20);
+    int wanted = (batches() + 1) / 2, done = side_batches(working, wanted);
     bool still = side_is_waiting(waiting);
-    ok(launched && done == 20 && still, "%d launches of group %d while group %d waits for one of its ranks",
+    ok(launched && done == wanted && still, "%d launches of group %d while group %d waits for one of its ranks",
        done * PROBLEMS, working->number, waiting->number);
     bool right = grs_launch(waiting->comms[0], waiting->kernels[0], &waiting->problems[0]->operands[0],
                             waiting->streams[0], &err) == GRS_OK;
@@ -217,8 +224,8 @@ static void test_one_is_aborted(struct side *aborted, struct side *other) {
     bool right = side_aborts(aborted);
     grs_error why = err;
     pthread_join(thread, NULL);
-    int after = side_batches(other, 5);
-    bool unharmed = worker.right && after == 5 && grs_comm_check(other->comms[0], &err) == GRS_OK;
+    int wanted = (batches() + 9) / 10, after = side_batches(other, wanted);
+    bool unharmed = worker.right && after == wanted && grs_comm_check(other->comms[0], &err) == GRS_OK;
     ok(right, "group %d is aborted: %s", aborted->number, why.text);
     err = worker.right ? err : worker.why;
     ok(unharmed, "%d launches of group %d beside it and after it are right", (worker.batches + after) * PROBLEMS,
@@ -256,14 +263,14 @@ static int be_process(int number, bool aborts) {
     bool right = side_batch(&side, NULL);
     must(right && write(STDOUT_FILENO, "r", 1) == 1 && read(STDIN_FILENO, &byte, 1) == 1, "the first launches");
     dup2(STDERR_FILENO, STDOUT_FILENO); /* what must() says from here on */
-    int done = 0;
-    for (; right && (done < 10 || (!aborts && poll(&told, 1, 0) == 0)); done++) {
+    int done = 0, some = (batches() + 4) / 5;
+    for (; right && (done < some || (!aborts && poll(&told, 1, 0) == 0)); done++) {
         right = side_batch(&side, NULL);
     }
     if (right && aborts) {
         right = side_aborts(&side);
     } else {
-        right = right && side_batches(&side, 10) == 10;
+        right = right && side_batches(&side, some) == some;
     }
     if (!right) {
         fprintf(stderr, "group %d, batch %d: %s\n", number, done, err.text);
