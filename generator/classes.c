@@ -1,5 +1,6 @@
 #include "generator/classes.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "generator/machine.h"
@@ -29,27 +30,32 @@ static void join_alike(const struct config *config, enum arch arch, struct class
     classes->count = kept + 1;
 }
 
-/* Ends a class at `m_max`. */
+/* Ends a class at `m_max`, if that is not the end of one already. */
 static void end_class(struct classes *out, struct plan_shape *next, int64_t m_max) {
+    if (m_max < next->m_min)
+        return;
     out->shape[out->count] = *next;
     out->shape[out->count++].m_max = m_max;
     next->m_min = m_max + 1;
 }
 
+static int by_size(const void *a, const void *b) {
+    int64_t one = *(const int64_t *)a, other = *(const int64_t *)b;
+    return (one > other) - (one < other);
+}
+
+/* The tile and its way to the peer are what depends on M: up to where each is chosen. */
 void classes_make(const struct config *config, enum arch arch, int64_t n, int64_t k, int tp, struct classes *out) {
     struct plan_shape next = {.m_min = 1, .m_max = INT32_MAX, .n = n, .k = k, .tp = tp};
-    bool pingpong = config->is_set[FIELD_SCHEDULE] && config->value[FIELD_SCHEDULE] == SCHEDULE_PINGPONG;
+    int64_t ends[] = {plan_small_m(config, arch, n, tp), tp > 1 ? plan_few_m(config, arch, n) : 0,
+                      plan_narrow_m(config, arch, n, k, tp)};
+    qsort(ends, sizeof ends / sizeof *ends, sizeof *ends, by_size);
     out->count = 0;
-    int64_t few = plan_few_m(config, arch, n), narrow = plan_narrow_m(config, arch, n, k, tp);
-    bool widths = !config->is_set[FIELD_TILE_N] && !pingpong; /* tile, schedule and place are what depends on M */
-    bool places = few > 0 && plan_sends_straight(config, arch, few, n, k, tp) == STRAIGHT_FEW_TILES;
-    if (places && (!widths || few < narrow))
-        end_class(out, &next, few);
-    if (widths)
-        end_class(out, &next, narrow);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        end_class(out, &next, ends[i]);
     for (size_t i = 0; i + 1 < sizeof tops / sizeof *tops && tp == 1; i++) {
         bool same = plan_takes_turns(config, arch, tops[i], n, k) == plan_takes_turns(config, arch, tops[i + 1], n, k);
-        if (tops[i] >= next.m_min && !same)
+        if (!same)
             end_class(out, &next, tops[i]);
     }
     end_class(out, &next, INT32_MAX);

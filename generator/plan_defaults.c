@@ -3,8 +3,10 @@
 #include "generator/machine.h"
 #include "generator/plan_warps.h"
 
-#define WIDE_M 128
-#define WIDE_N 256
+#define WIDE_M   128
+#define WIDE_N   256
+#define NARROW_N 128
+#define SMALL_M  64 /* rows of one warpgroup */
 
 #define LEAST_STAGES 2
 
@@ -43,9 +45,30 @@ static int64_t wave_m(const struct config *config, enum arch arch, int64_t n) {
     return (down > 0 ? down : 1) * WIDE_M;
 }
 
+static bool any_set(const struct config *config, const enum field *fields, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (config->is_set[fields[i]])
+            return true;
+    return false;
+}
+
+static bool wants_pingpong(const struct config *config) {
+    return config->is_set[FIELD_SCHEDULE] && config->value[FIELD_SCHEDULE] == SCHEDULE_PINGPONG;
+}
+
+int64_t plan_small_m(const struct config *config, enum arch arch, int64_t n, int tp) {
+    static const enum field fixed[] = {FIELD_TILE_M, FIELD_TILE_N, FIELD_CLUSTER};
+    if (config_arch_family(arch) != ARCH_SM90A || wants_pingpong(config) ||
+        any_set(config, fixed, sizeof fixed / sizeof *fixed))
+        return 0;
+    int64_t across = (n + NARROW_N - 1) / NARROW_N, tiles = (tp > 1 ? FEW_TILES : 1) * sms_planned(config, arch);
+    int64_t few = tiles / across * SMALL_M, least = (int64_t)SMALL_M * tp;
+    return few > least ? few : least;
+}
+
 int64_t plan_few_m(const struct config *config, enum arch arch, int64_t n) {
     int64_t rows = config->is_set[FIELD_TILE_M] ? config->value[FIELD_TILE_M] : WIDE_M;
-    int64_t columns = config->is_set[FIELD_TILE_N] ? config->value[FIELD_TILE_N] : WIDE_N / 2;
+    int64_t columns = config->is_set[FIELD_TILE_N] ? config->value[FIELD_TILE_N] : NARROW_N;
     int64_t few = FEW_TILES * sms_planned(config, arch) / ((n + columns - 1) / columns) * rows;
     int64_t wave = wave_m(config, arch, n); /* beyond it tiles are wide, where nothing else is asked for */
     return config->is_set[FIELD_TILE_N] || few < wave ? few : wave;
@@ -58,13 +81,6 @@ int64_t plan_narrow_m(const struct config *config, enum arch arch, int64_t n, in
     int64_t quick = (int64_t)(SHORT_PRODUCT_US * rate / (2.0 * (double)n * (double)k));
     int64_t few = RING_WAVES * sms / wide_across(n) * WIDE_M, ring = quick < few ? quick : few;
     return tp > 1 && ring > wave ? ring / WIDE_M * WIDE_M : wave;
-}
-
-static bool any_set(const struct config *config, const enum field *fields, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (config->is_set[fields[i]])
-            return true;
-    return false;
 }
 
 /* Times that a CTA's share of the link takes a tile while the next one is multiplied, from which on (H200: bench/NOTES.md) one
@@ -148,16 +164,17 @@ static int64_t accumulators_that_fit(const struct plan *plan) {
 void plan_defaults(const struct config *config, struct plan *plan) {
     const struct plan_shape *shape = &plan->shape;
     bool narrow = shape->m_max <= plan_narrow_m(config, plan->arch, shape->n, shape->k, shape->tp);
-    bool pingpong = config->is_set[FIELD_SCHEDULE] && config->value[FIELD_SCHEDULE] == SCHEDULE_PINGPONG;
-    bool alone = plan->shape.tp == 1;
-    bool turns = alone && !narrow && plan_takes_turns(config, plan->arch, shape->m_max, shape->n, shape->k);
+    bool small = shape->m_max <= plan_small_m(config, plan->arch, shape->n, shape->tp);
+    bool pingpong = wants_pingpong(config), alone = plan->shape.tp == 1;
+    bool turns = alone && !narrow && !small && plan_takes_turns(config, plan->arch, shape->m_max, shape->n, shape->k);
     enum plan_straight straight = plan_sends_straight(config, plan->arch, shape->m_max, shape->n, shape->k, shape->tp);
 
     take(config, plan, FIELD_SMS, 0, "the rank has the GPU to itself, or its share of it");
     take(config, plan, FIELD_LINK_GBPS, machine_of(plan->arch)->link_gbps, machine_of(plan->arch)->measured);
-    take(config, plan, FIELD_TILE_M, WIDE_M,
-         config_arch_family(plan->arch) == ARCH_SM100A ? "a row in each lane of tensor memory"
-                                                       : "two math warpgroups of 64 rows share B");
+    take(config, plan, FIELD_TILE_M, small ? SMALL_M : WIDE_M,
+         small                                           ? "few rows: more tiles, and each is made sooner"
+         : config_arch_family(plan->arch) == ARCH_SM100A ? "a row in each lane of tensor memory"
+                                                         : "two math warpgroups of 64 rows share B");
     take(config, plan, FIELD_TILE_K, 64, "one 128-byte swizzle panel a stage");
     if (turns)
         take(config, plan, FIELD_SCHEDULE, SCHEDULE_PINGPONG, "one warpgroup's epilogue beside the other's products");
@@ -202,12 +219,14 @@ void plan_defaults(const struct config *config, struct plan *plan) {
              "sending spreads over the whole run, where a segment has more waves than the lag");
     take(config, plan, FIELD_LAG, 2, "a wave's burst has crossed the link before its partials come due");
     take(config, plan, FIELD_M_MODE, M_DYNAMIC, "M is an argument of the launch");
-    if (narrow)
-        take_columns(config, plan, 128, "tiles of 256 columns make too few waves at this M");
+    if (small)
+        take_columns(config, plan, NARROW_N, "enough tiles for the SMs, where rows are few");
+    else if (narrow)
+        take_columns(config, plan, NARROW_N, "tiles of 256 columns make too few waves at this M");
     else if (turns)
         take_columns(config, plan, TURN_N, "the last wave of wider tiles would leave more SMs idle");
     else if (pingpong)
-        take_columns(config, plan, 128, "each warpgroup keeps a whole tile in its registers");
+        take_columns(config, plan, NARROW_N, "each warpgroup keeps a whole tile in its registers");
     else
         take_columns(config, plan, WIDE_N, "the most products for each byte from L2");
     take(config, plan, FIELD_STAGES_ACCUM, accumulators_that_fit(plan), "as many as tensor memory holds, up to four");

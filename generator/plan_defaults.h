@@ -7,6 +7,10 @@
 /* Fills value, origin and reason of every field from config, plan->arch, plan->shape and plan->shared_limit. */
 void plan_defaults(const struct config *config, struct plan *plan);
 
+/* Hopper: the largest M for which the planner takes tiles of 64 x 128, which one warpgroup makes: as long as a CTA has one of them
+ * at most, with a ring two, and as long as a segment has no more rows. 0: it takes none. */
+int64_t plan_small_m(const struct config *config, enum arch arch, int64_t n, int tp);
+
 /* The largest M at which a CTA has two tiles at most, were A one piece (of R ranks it is R, and the last tile of each may be
  * half empty): narrow ones, or those that the config asks for. 0: there is none. */
 int64_t plan_few_m(const struct config *config, enum arch arch, int64_t n);

@@ -198,8 +198,8 @@ template <class C> GRS_DEVICE void gemm_rs(const grs_args &args) {
         tcgen05::allocate<C::cta_group, C::tensor_columns>(&shared.accumulators);
         tcgen05::give_up_allocating<C::cta_group>();
     }
-    sync_all<C>(); // barriers and tensor memory are there, the others' too
-    wait_for_earlier_launches<C>();
+    sync_all<C>();                    // barriers and tensor memory are there, the others' too
+    ptx::wait_for_earlier_launches(); // set up beside their last tiles
     const Cta<C> cta{args, me, shared, Geometry<C>(args.m), block % args.grid};
     if (warp < first_math_warp)
         communicate<C>(cta, warp);

@@ -35,9 +35,9 @@ template <class C> GRS_DEVICE void pass_turn(ptx::Barrier *turn) {
 // and B (see load_role), but touches no tile buffer.
 template <class C> GRS_DEVICE void math_role(const Cta<C> &cta, int32_t warpgroup) {
     constexpr int32_t row_blocks = C::pingpong ? C::block_m / 64 : 1;
-    // Blocks whose products are under way while the next is issued. Cooperative: none, since the other warpgroup's products
+    // Blocks whose products are under way while the next is issued. Two warpgroups on a tile: none, since the other's products
     // fill the tensor cores meanwhile, and a stage that is free a block earlier hides more of what holds up its loads.
-    constexpr int32_t under_way = C::pingpong ? 1 : 0;
+    constexpr int32_t under_way = C::math_warps == 8 && !C::pingpong ? 0 : 1;
     Watch<C> watch = cta.watch(GRS_ROLE_MATH, ptx::thread_index() == 128);
     Barriers<C> &barriers = cta.shared.barriers;
     Cursor<C::stages> cursor;
@@ -85,8 +85,9 @@ template <class C> GRS_DEVICE void math_role(const Cta<C> &cta, int32_t warpgrou
                 release_stage<C>(free);
             }
         }
-        if constexpr (C::pingpong) {
+        if constexpr (C::pingpong)
             pass_turn<C>(&barriers.product_turn[warpgroup]);
+        if constexpr (under_way > 0) {
             mma::warpgroup_wait<0>();
             release_stage<C>(previous);
         }
@@ -136,8 +137,8 @@ template <class C> GRS_DEVICE void gemm_rs(const grs_args &args) {
     if constexpr (C::cluster == 1)
         ptx::block_sync();
     else
-        ptx::cluster_sync(); // the others' barriers are there too
-    wait_for_earlier_launches<C>();
+        ptx::cluster_sync();          // the others' barriers are there too
+    ptx::wait_for_earlier_launches(); // set up beside their last tiles
 
     const Cta<C> cta{args, me, shared, Geometry<C>(args.m), block % args.grid};
     if (warp < 4) {

@@ -60,8 +60,7 @@ template <class C> GRS_DEVICE void load_role(const Cta<C> &cta) {
                                            (1u << C::cluster) - 1);
         }
     }
-    if constexpr (C::ring == 1)
-        ptx::let_next_launch_start();
+    ptx::let_next_launch_start();
     if constexpr (C::accum_stages > 0) // the issuer's last commits must not arrive in a CTA that has ended
         for (int32_t i = 0; i < C::stages; ++i, cursor.advance())
             watch.wait_on(&barriers.stage_free[cursor.slot], cursor.phase ^ 1, GRS_WAIT_STAGE_FREE);
@@ -240,13 +239,6 @@ template <class C> GRS_DEVICE void ship_role(const Cta<C> &cta, int32_t lane) {
             flights.land_all(watch);
     }
     flights.land_all(watch);
-}
-
-// A launch of one rank waits for nobody else, so the next one of its stream may come early: it sets itself up while this one's last
-// tiles are made, and everything else waits here. With a ring its CTAs could take SMs that another rank of the GPU still needs.
-template <class C> GRS_DEVICE void wait_for_earlier_launches() {
-    if constexpr (C::ring == 1)
-        ptx::wait_for_earlier_launches();
 }
 
 // One thread, before any role starts.

@@ -158,7 +158,7 @@ older_than_an_arch() (
 )
 emit_ptx() {
     exits 0 "$grsgen" --shape 5,520,136,8 --emit ptx && says out "// grs_gemm_rs_n520_k136_tp8_" && says out "// compiled by NVRTC " &&
-        grep -qE '^// key [0-9a-f]{64}$' "$TMP/out" && says out "//   tile.m: 128" && says out "// grs: signal tile" || return 1
+        grep -qE '^// key [0-9a-f]{64}$' "$TMP/out" && says out "//   tile.m: 64" && says out "// grs: signal tile" || return 1
     sed -i 's,//.*,,' "$TMP/out" # comments are no instructions
     says out ".target sm_90a" && says out "wgmma.mma_async" && says out "red.release.sys.global.or.b64"
 }

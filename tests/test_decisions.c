@@ -119,7 +119,7 @@ static void what_is_chosen_and_why(void **state) {
     char line[8192];
     expect("no config is named, by option or GRS_CONFIG: the planner chooses everything\n");
     expect("arch sm_90a, that of GPU 0; every GPU of a communicator must run it (GPU 0: sm_90)\n");
-    snprintf(line, sizeof(line), "N %d, K %d, tp %d: class 1 of 3 by M, 1 to ", N, K, TP);
+    snprintf(line, sizeof(line), "N %d, K %d, tp %d: class 1 of 4 by M, 1 to ", N, K, TP);
     expect(line);
     char *found = realpath(compiler, NULL); /* as the library says where it found it */
     assert_non_null(found);

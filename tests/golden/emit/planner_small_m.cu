@@ -5,11 +5,11 @@ struct Config {
     static constexpr int k = 2048; // columns of A and B on one rank
     static constexpr int ring = 4; // ranks
     static constexpr int segments = 4; // owner segments of the rows of A
-    static constexpr int block_m = 128; // tile.m
+    static constexpr int block_m = 64; // tile.m
     static constexpr int block_n = 128; // tile.n
     static constexpr int block_k = 64; // tile.k
     static constexpr int cluster = 1; // tile.cluster
-    static constexpr int stages = 6; // stages.load
+    static constexpr int stages = 8; // stages.load
     static constexpr int ring_depth = 1; // ring.depth
     static constexpr int chunk_bytes = 1024; // ring.chunk.bytes
     static constexpr int chunk_count = 1; // ring.chunk.count
@@ -26,21 +26,21 @@ struct Config {
     static constexpr int ship_lanes = 1; // threads that send
     static constexpr int raster = 8; // tiles of M in one raster panel
     static constexpr int k_blocks = 32;
-    static constexpr int threads = 384;
-    static constexpr int math_warps = 8;
-    static constexpr int tile_writers = 8; // warps that finish one tile
-    static constexpr int stage_readers = 8; // arrivals that free a stage
+    static constexpr int threads = 256;
+    static constexpr int math_warps = 4;
+    static constexpr int tile_writers = 4; // warps that finish one tile
+    static constexpr int stage_readers = 4; // arrivals that free a stage
     static constexpr bool pingpong = false; // tile.schedule
     static constexpr int accum_stages = 0; // accumulators lie in registers
     static constexpr int cta_group = 1;
     static constexpr int registers_producer = 64;
-    static constexpr int registers_consumer = 216;
-    static constexpr int shared_bytes = 231424; // the planner's map; the template asserts that it agrees
+    static constexpr int registers_consumer = 240;
+    static constexpr int shared_bytes = 215040; // the planner's map; the template asserts that it agrees
     static constexpr bool count_waits = false; // cycles that each role waits, into args.counters
     static constexpr bool pace_model = false; // a model of the link between ranks that share a GPU
     static constexpr bool stall_hook = false; // test hook: args.stall makes a sender stand still
 };
 
-GRS_KERNEL(Config::threads) grs_gemm_rs_n4096_k2048_tp4_128x128x64_s6(GRS_PARAMETER grs_args args) {
+GRS_KERNEL(Config::threads) grs_gemm_rs_n4096_k2048_tp4_64x128x64_s8(GRS_PARAMETER grs_args args) {
     grs::gemm_rs<Config>(args);
 }
