@@ -10,6 +10,7 @@
 #   models     (two GPUs or more) a rank a GPU, tp of them: the two layers of Llama 70B and of Qwen 72B that end in a
 #              reduce-scatter, M 256 … 16384, with PyTorch's operator and the skew of the ranks
 #   models-async-tp  PyTorch's operator alone, into the file that models has left
+#   sweep      (two GPUs or more) the shapes of link under configs that choose otherwise than the planner, back to back
 #   paced      two ranks on one GPU under a model of the link at $PACE GB/s a GPU (372)
 #   crowd      4 and 8 ranks on one GPU
 #   ablation   every older policy beside ours, N 4096 K 2048, M 512 … 8192: 2 and 4 ranks on one GPU, without and with that
@@ -123,6 +124,28 @@ add_async_tp() { # FILE SHAPES...
 
 ablate_link() { measure "x$gpus-ablation" --ablate --tp "$gpus" --ranks-per-gpu 1 --shape 512:8192,4096,2048; }
 
+# What a config may choose otherwise than the planner does, a line after `version: 1` each. The first is the planner's own.
+sweeps=('' 'tile: {m: 64, n: 64}' 'tile: {m: 64, n: 128}' 'tile: {m: 128, n: 64}' 'tile: {m: 128, n: 128}' 'tile: {m: 128, n: 192}'
+    'tile: {m: 128, n: 256}' 'tile: {cluster: 2}' 'ring: {place: global}' 'ring: {place: global, depth: 2}'
+    'ring: {place: global, depth: 8}' 'ring: {place: global, chunk: {bytes: 8192, count: 2}}' 'ring: {place: shared, depth: 1}'
+    'order: {interleave: 1}' 'order: {interleave: 3}' 'drain: {policy: lane_per_stage}' 'link_gbps: 300' 'link_gbps: 400')
+sweep() {
+    local folder name i
+    folder=$(mktemp -d)
+    for i in "${!sweeps[@]}"; do
+        name=$folder/$(printf '%02d' "$i")
+        printf 'version: 1\n%s\n' "${sweeps[$i]}" >"$name.yaml"
+        local options=(--bench --tp "$gpus" --ranks-per-gpu 1 --config "$name.yaml" "${link[@]/#/--shape=}")
+        if [[ $precompile ]]; then
+            "$BUILD/grsrun" --precompile "${options[@]}"
+        else
+            "$BUILD/grsrun" --backend gpu --save "$name.json" "${options[@]}"
+        fi
+    done
+    if [[ ! $precompile ]]; then bench/merge_sweep.py "$out/$gpu-x$gpus-sweep.json" "$folder"; fi
+    rm -rf "$folder"
+}
+
 for name in "$@"; do
     case $name in
     gemm) measure gemm --bench --tp 1 "${gemm[@]}" ;;
@@ -139,6 +162,10 @@ for name in "$@"; do
         need_gpus link
         measure "x$gpus-link" --bench --waits --tp "$gpus" --ranks-per-gpu 1 "${link[@]/#/--shape=}"
         add_async_tp "$out/$gpu-x$gpus-link.json" "${link[@]}"
+        ;;
+    sweep)
+        need_gpus sweep
+        sweep
         ;;
     models)
         need_gpus models
@@ -168,7 +195,7 @@ for name in "$@"; do
         ablate_link
         ;;
     *)
-        echo "bench: '$name' is none of gemm, gemm-cold, ring, link, models, models-async-tp, paced, crowd, ablation, ablation-link" >&2
+        echo "bench: '$name' is none of gemm, gemm-cold, ring, link, sweep, models, models-async-tp, paced, crowd, ablation, ablation-link" >&2
         exit 2
         ;;
     esac
