@@ -136,15 +136,20 @@ int main(int argc, char **argv) {
         return 1;
     }
     struct plan_times fitted = fit(*now);
-    printf("| M | N | K | tp | tile n | measured, us | expected, us | off | fitted, us | off |\n"
-           "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
+    printf("| M | N | K | tp | tile | measured, us | expected, us | off | tiles go | fitted, us | off |\n"
+           "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
     for (int i = 0; i < count; i++) {
         const struct plan *plan = &rows[i].plan;
+        const int64_t *v = plan->value;
         double expected = plan_time(plan, rows[i].m, now), after = plan_time(plan, rows[i].m, &fitted);
-        printf("| %" PRId64 " | %" PRId64 " | %" PRId64 " | %d | %" PRId64
-               " | %.1f | %.1f | %+ld %% | %.1f | %+ld %% |\n",
-               rows[i].m, plan->shape.n, plan->shape.k, plan->shape.tp, plan->value[FIELD_TILE_N], rows[i].us, expected,
-               lround(100 * (expected / rows[i].us - 1)), after, lround(100 * (after / rows[i].us - 1)));
+        printf("| %" PRId64 " | %" PRId64 " | %" PRId64 " | %d | %" PRId64 "x%" PRId64
+               " | %.1f | %.1f | %+ld %% | %s | %.1f | %+ld %% |\n",
+               rows[i].m, plan->shape.n, plan->shape.k, plan->shape.tp, v[FIELD_TILE_M], v[FIELD_TILE_N], rows[i].us,
+               expected, lround(100 * (expected / rows[i].us - 1)),
+               plan->shape.tp == 1                   ? "–"
+               : v[FIELD_RING_PLACE] == PLACE_SHARED ? "straight"
+                                                     : "outbox",
+               after, lround(100 * (after / rows[i].us - 1)));
     }
     double weights = 0;
     for (int i = 0; i < count; i++)

@@ -11,6 +11,7 @@
 #define MEASURED_ONE             "ring: {depth: 1, place: shared}\norder: {interleave: 2}\n"
 #define MEASURED_STRAIGHT        "tile: {m: 128, n: 256}\nstages: {load: 3}\n" MEASURED_ONE
 #define MEASURED_STRAIGHT_NARROW "tile: {m: 128, n: 128}\nstages: {load: 6}\n" MEASURED_ONE
+#define MEASURED_SMALL_STRAIGHT  "tile: {m: 64, n: 128}\nstages: {load: 8}\n" MEASURED_ONE
 #define MEASURED_ALONE           "tile: {m: 128, n: 256}\nstages: {load: 3}\n"
 
 struct measured_time {
@@ -22,42 +23,51 @@ struct measured_time {
 };
 
 static const struct measured_time measured_times[] = {
-    /* bench/results/h200-x2-link.json, rows back to back, commit 7bda97d05fc9; fitted to from M = 256 on */
-    {256, 4096, 2048, 2, MEASURED_STRAIGHT_NARROW, 23.8, 1},
-    {512, 4096, 2048, 2, MEASURED_STRAIGHT_NARROW, 27.5, 1},
-    {1024, 4096, 2048, 2, MEASURED_STRAIGHT_NARROW, 34.7, 1},
-    {2048, 4096, 2048, 2, MEASURED_NARROW, 56.6, 1},
-    {4096, 4096, 2048, 2, MEASURED_WIDE, 99.5, 1},
-    {8192, 4096, 2048, 2, MEASURED_WIDE, 194.2, 1},
-    {2048, 8192, 1024, 2, MEASURED_NARROW, 75.3, 1},
-    {4096, 8192, 1024, 2, MEASURED_WIDE, 128.6, 1},
-    {8192, 8192, 1024, 2, MEASURED_WIDE, 228.8, 1},
-    {2048, 8192, 4096, 2, MEASURED_STRAIGHT, 187.7, 1},
-    {8192, 8192, 4096, 2, MEASURED_STRAIGHT, 771.0, 1},
-    {2048, 8192, 14336, 2, MEASURED_STRAIGHT, 651.2, 1},
-    {8192, 4096, 7168, 2, MEASURED_STRAIGHT, 678.0, 1},
+    /* bench/results/h200-x2-link.json, rows back to back, commit f21d060c268c */
+    {64, 4096, 2048, 2, MEASURED_SMALL_STRAIGHT, 16.4, 1},
+    {256, 4096, 2048, 2, MEASURED_SMALL_STRAIGHT, 19.1, 1},
+    {512, 4096, 2048, 2, MEASURED_SMALL_STRAIGHT, 23.1, 1},
+    {1024, 4096, 2048, 2, MEASURED_STRAIGHT_NARROW, 33.4, 1},
+    {2048, 4096, 2048, 2, MEASURED_NARROW, 56.7, 1},
+    {4096, 4096, 2048, 2, MEASURED_WIDE, 98.6, 1},
+    {8192, 4096, 2048, 2, MEASURED_WIDE, 192.7, 1},
+    {2048, 8192, 1024, 2, MEASURED_NARROW, 75.1, 1},
+    {4096, 8192, 1024, 2, MEASURED_WIDE, 127.7, 1},
+    {8192, 8192, 1024, 2, MEASURED_WIDE, 228.2, 1},
+    {2048, 8192, 4096, 2, MEASURED_STRAIGHT, 184.0, 1},
+    {8192, 8192, 4096, 2, MEASURED_STRAIGHT, 766.4, 1},
+    {2048, 8192, 14336, 2, MEASURED_STRAIGHT, 683.5, 1},
+    {8192, 4096, 7168, 2, MEASURED_STRAIGHT, 663.1, 1},
     /* bench/results/h200-x2-sweep.json: what the planner does not choose there; the same kernels */
-    {512, 4096, 2048, 2, MEASURED_NARROW, 30.2, 0.5},
-    {1024, 4096, 2048, 2, MEASURED_NARROW, 39.4, 0.5},
-    {2048, 8192, 4096, 2, MEASURED_WIDE, 188.6, 0.5},
-    {8192, 8192, 4096, 2, MEASURED_WIDE, 766.7, 0.5},
-    {2048, 4096, 2048, 2, MEASURED_STRAIGHT_NARROW, 59.3, 0.5},
-    {8192, 4096, 2048, 2, MEASURED_STRAIGHT, 203.4, 0.5},
-    {2048, 8192, 1024, 2, MEASURED_STRAIGHT_NARROW, 88.5, 0.5},
-    {4096, 8192, 1024, 2, MEASURED_STRAIGHT, 162.6, 0.5},
-    {8192, 8192, 1024, 2, MEASURED_STRAIGHT, 317.3, 0.5},
+    {256, 4096, 2048, 2, MEASURED_STRAIGHT_NARROW, 22.7, 0.5},
+    {512, 4096, 2048, 2, MEASURED_STRAIGHT_NARROW, 26.2, 0.5},
+    {1024, 4096, 2048, 2, MEASURED_SMALL_STRAIGHT, 40.4, 0.5},
+    {1024, 4096, 2048, 2, MEASURED_NARROW, 38.5, 0.5},
+    {2048, 8192, 4096, 2, MEASURED_WIDE, 187.1, 0.5},
+    {8192, 8192, 4096, 2, MEASURED_WIDE, 767.1, 0.5},
+    {2048, 4096, 2048, 2, MEASURED_STRAIGHT_NARROW, 57.9, 0.5},
+    {2048, 8192, 1024, 2, MEASURED_STRAIGHT_NARROW, 87.8, 0.5},
+    {8192, 4096, 2048, 2, MEASURED_STRAIGHT, 201.5, 0.5},
+    {4096, 8192, 1024, 2, MEASURED_STRAIGHT, 160.9, 0.5},
+    {8192, 8192, 1024, 2, MEASURED_STRAIGHT, 316.3, 0.5},
+    {2048, 4096, 2048, 2, MEASURED_WIDE, 58.2, 0.5},
+    {2048, 8192, 1024, 2, MEASURED_WIDE, 78.2, 0.5},
+    {4096, 4096, 2048, 2, MEASURED_NARROW, 105.0, 0.5},
+    {4096, 8192, 1024, 2, MEASURED_NARROW, 135.3, 0.5},
     /* bench/results/h200-gemm.json, rows back to back up to K = 2048, the same commit: beyond, the power limit moves
      * cuBLAS and ours by a tenth from run to run */
-    {2048, 4096, 1024, 1, MEASURED_ALONE, 25.6, 0.3},
-    {4096, 4096, 1024, 1, MEASURED_ALONE, 47.2, 0.3},
-    {2048, 4096, 2048, 1, MEASURED_ALONE, 46.1, 0.3},
-    {4096, 4096, 2048, 1, MEASURED_ALONE, 89.0, 0.3},
-    {2048, 8192, 1024, 1, MEASURED_ALONE, 48.0, 0.3},
-    {4096, 8192, 1024, 1, MEASURED_ALONE, 95.5, 0.3},
-    {8192, 8192, 1024, 1, MEASURED_ALONE, 197.5, 0.3},
-    {2048, 8192, 2048, 1, MEASURED_ALONE, 96.1, 0.3},
-    {4096, 8192, 2048, 1, MEASURED_ALONE, 195.1, 0.3},
-    {8192, 8192, 2048, 1, MEASURED_ALONE, 403.3, 0.3},
+    {2048, 4096, 1024, 1, MEASURED_ALONE, 25.7, 0.3},
+    {4096, 4096, 1024, 1, MEASURED_ALONE, 47.4, 0.3},
+    {8192, 4096, 1024, 1, MEASURED_ALONE, 91.6, 0.3},
+    {2048, 4096, 2048, 1, MEASURED_ALONE, 46.4, 0.3},
+    {4096, 4096, 2048, 1, MEASURED_ALONE, 90.0, 0.3},
+    {8192, 4096, 2048, 1, MEASURED_ALONE, 187.6, 0.3},
+    {2048, 8192, 1024, 1, MEASURED_ALONE, 48.1, 0.3},
+    {4096, 8192, 1024, 1, MEASURED_ALONE, 96.4, 0.3},
+    {8192, 8192, 1024, 1, MEASURED_ALONE, 195.2, 0.3},
+    {2048, 8192, 2048, 1, MEASURED_ALONE, 93.2, 0.3},
+    {4096, 8192, 2048, 1, MEASURED_ALONE, 195.6, 0.3},
+    {8192, 8192, 2048, 1, MEASURED_ALONE, 390.6, 0.3},
 };
 #define MEASURED_TIMES ((int)(sizeof measured_times / sizeof *measured_times))
 

@@ -4,15 +4,16 @@
     bench/merge_sweep.py OUT FOLDER
 
 FOLDER holds pairs NAME.yaml and NAME.json: a config, and what `grsrun --bench --config NAME.yaml --save NAME.json` left.
-The rows back to back go to OUT, in the order of names, each with its config's lines after `version: 1` as `yaml`. The results must
-be of the same GPU, driver and commit.
+The rows back to back go to OUT, in the order of names, each with its config's lines after `version: 1` as `yaml`, and less of
+what does not depend on the config. The results must be of the same GPU, driver and commit.
 """
 
 import json
 import pathlib
 import sys
 
-HEAD = ("gpu", "driver", "cuda", "commit", "dirty")
+HEAD = ("gpu", "driver", "cuda", "date", "commit", "dirty")
+ROW = ("m", "n", "k", "tp", "ranks_per_gpu", "config", "ours_us", "cublas_us", "cublas_nccl_us", "rel_err", "mode")
 FIRST_LINE = "version: 1\n"
 
 
@@ -30,12 +31,12 @@ def merge(folder):
         if result.get("kind") != "bench":
             raise ValueError(f"{path}: kind is {result.get('kind')!r}, not 'bench'")
         if out is None:
-            out = {"kind": "sweep", **{key: result[key] for key in HEAD}, "date": result["date"], "rows": []}
+            out = {"kind": "sweep", **{key: result[key] for key in HEAD}, "rows": []}
         for key in HEAD:
-            if out[key] != result[key]:
+            if key != "date" and out[key] != result[key]:
                 raise ValueError(f"{path}: {key} is {result[key]!r}, and {out[key]!r} in the others")
         yaml = config_lines(path.with_suffix(".yaml"))
-        out["rows"] += [{"yaml": yaml, **row} for row in result["rows"] if row["mode"] == "back_to_back"]
+        out["rows"] += [{"yaml": yaml, **{key: row[key] for key in ROW}} for row in result["rows"] if row["mode"] == "back_to_back"]
     if out is None:
         raise ValueError(f"{folder}: no results")
     return out

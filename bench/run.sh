@@ -5,6 +5,7 @@
 #
 #   gemm       one rank against cuBLAS with warm L2: M 2048 … 8192, N 4096 and 8192, K 1024 … 14336
 #   gemm-cold  the same with cold L2
+#   gemm-small the same with few rows: M 64 … 1024
 #   ring       a rank on every GPU; where there is one, two ranks share it: N 4096 K 2048 and others of its kind
 #   link       (two GPUs or more) the same and M 64 and 256, a rank a GPU, with PyTorch's fused operator beside it
 #   models     (two GPUs or more) a rank a GPU, tp of them: the two layers of Llama 70B and of Qwen 72B that end in a
@@ -50,7 +51,7 @@ else
     mkdir -p "$out"
 fi
 if [[ $# -eq 0 ]]; then
-    set -- gemm gemm-cold ring paced crowd ablation
+    set -- gemm gemm-cold gemm-small ring paced crowd ablation
     if [[ $gpus -gt 1 ]]; then set -- "$@" link models; fi
 fi
 
@@ -149,6 +150,7 @@ sweep() {
 for name in "$@"; do
     case $name in
     gemm) measure gemm --bench --tp 1 "${gemm[@]}" ;;
+    gemm-small) measure gemm-small --bench --tp 1 --shape 64:1024,4096,2048 --shape 64:1024,8192,1024 --shape 64:1024,8192,4096 ;;
     gemm-cold) measure gemm-cold --bench --tp 1 --l2 cold "${gemm[@]}" ;;
     ring)
         if [[ $gpus -gt 1 ]]; then
@@ -195,7 +197,7 @@ for name in "$@"; do
         ablate_link
         ;;
     *)
-        echo "bench: '$name' is none of gemm, gemm-cold, ring, link, sweep, models, models-async-tp, paced, crowd, ablation, ablation-link" >&2
+        echo "bench: '$name' is none of gemm, gemm-cold, gemm-small, ring, link, sweep, models, models-async-tp, paced, crowd, ablation, ablation-link" >&2
         exit 2
         ;;
     esac

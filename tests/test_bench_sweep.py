@@ -13,8 +13,9 @@ CONFIGS = {"00": "", "01": "tile: {n: 64}\norder: segment"}
 
 
 def result(us, **head):
-    rows = [{"m": 512, "n": 4096, "k": 2048, "ours_us": us + i, "mode": mode} for i, mode in
-            enumerate(("back_to_back", "isolated"))]
+    row = {"m": 512, "n": 4096, "k": 2048, "tp": 2, "ranks_per_gpu": 1, "sms": 132, "config": "key", "cublas_us": 5.0,
+           "cublas_nccl_us": None, "rel_err": 2e-3}
+    rows = [{**row, "ours_us": us + i, "mode": mode} for i, mode in enumerate(("back_to_back", "isolated"))]
     return {"kind": "bench", "gpu": "G", "driver": "1", "cuda": "13.0", "date": f"day {us}", "commit": "abc",
             "dirty": False, **head, "rows": rows}
 
@@ -36,6 +37,7 @@ def rows_back_to_back_with_their_configs(folder):
     assert done.returncode == 0, done
     merged = json.loads((folder / "out").read_text(encoding="utf-8"))
     assert merged["kind"] == "sweep" and merged["commit"] == "abc" and merged["dirty"] is False
+    assert all("sms" not in row and row["cublas_nccl_us"] is None for row in merged["rows"])
     assert [(row["yaml"], row["ours_us"]) for row in merged["rows"]] == [("", 0.0), (CONFIGS["01"], 10.0)]
 
 

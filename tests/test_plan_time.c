@@ -74,8 +74,8 @@ static void the_document_is_current(void **state) {
         struct plan plan = solve(row->yaml, ARCH_SM90A, row->n, row->k, row->tp);
         double now = plan_time(&plan, row->m, plan_times_of(ARCH_SM90A)), shown = 0;
         char line[160];
-        snprintf(line, sizeof line, "\n| %d | %d | %d | %d | %d | %.1f | ", (int)row->m, (int)row->n, (int)row->k,
-                 row->tp, (int)plan.value[FIELD_TILE_N], row->us);
+        snprintf(line, sizeof line, "\n| %d | %d | %d | %d | %dx%d | %.1f | ", (int)row->m, (int)row->n, (int)row->k,
+                 row->tp, (int)plan.value[FIELD_TILE_M], (int)plan.value[FIELD_TILE_N], row->us);
         const char *found = strstr(text, line);
         if (!found || sscanf(found + strlen(line), "%lf", &shown) != 1 || fabs(shown / now - 1) > 0.05)
             fail_msg("docs/times.md, row%s: %.1f us shown, %.1f expected; build/bench/fit_times prints the table",

@@ -16,7 +16,7 @@ struct Config {
     static constexpr int chunk_bytes = 1024; // ring.chunk.bytes
     static constexpr int chunk_count = 1; // ring.chunk.count
     static constexpr int group = 1; // signal.granularity.group
-    static constexpr int lag = 2; // order.interleave
+    static constexpr int lag = 3; // order.interleave
     static constexpr int group_tiles = 1; // signal.granularity: tiles a bit, 0 for a whole segment
     static constexpr bool interleave = false; // order
     static constexpr grs::Drain drain = grs::DRAIN_IDLE; // drain
