@@ -2,7 +2,7 @@
  *
  * D = sum over ranks r of A_r [M, K] * B_r [N, K]^T, all BF16, both operands K-major. Rank r keeps rows
  * [r*c, min(M, (r+1)*c)) of D with c = ceil(M / tp). Products are accumulated in FP32; the running sum is rounded to
- * BF16 once for each rank that it passes.
+ * BF16 once for each rank that it passes (over several nodes: docs/nodes.md).
  *
  * Conventions
  *   - Every call that can fail returns grs_status and takes the error slot last; the slot may be NULL.
@@ -212,11 +212,31 @@ grs_status grs_comm_create(grs_ctx *ctx, int rank, int size, int device, const g
 GRS_API
 grs_status grs_comm_create_env(grs_ctx *ctx, const grs_comm_options *options, grs_comm **out, grs_error *err);
 
-/* The same among the ranks of an ncclComm_t (passed as void *), on its device. NCCL is used for one exchange and stays the
- * caller's; no other NCCL call of the process may be in flight. GRS_ERR_UNSUPPORTED: NCCL is not found ($GRS_NCCL). */
+/* The same among the ranks of an ncclComm_t (passed as void *), on its device; they may be on several hosts, and their GPUs need
+ * not reach each other: grs_comm_get_path says what came of it, docs/nodes.md everything else. NCCL's communicator is used
+ * during the call and stays the caller's; no other NCCL call of the process may be in flight. $GRS_NODE (a text): the node
+ * that this rank counts as, instead of its host. GRS_ERR_UNSUPPORTED: NCCL is not found ($GRS_NCCL). */
 GRS_API
 grs_status grs_comm_create_nccl(grs_ctx *ctx, void *nccl_comm, const grs_comm_options *options, grs_comm **out,
                                 grs_error *err);
+
+/* How the ranks' products are summed. */
+typedef enum grs_path {
+    GRS_PATH_FUSED = 1, /* in one kernel, over all ranks                                                          */
+    GRS_PATH_STAGED,    /* in a kernel over the ranks of a node, then by ncclReduceScatter between the nodes       */
+    GRS_PATH_UNFUSED    /* every rank's product by itself, then ncclReduceScatter over all: nothing is hidden      */
+} grs_path;
+
+typedef struct grs_path_info {
+    size_t size;
+    grs_path path;
+    int nodes,
+        node_ranks; /* tp = nodes * node_ranks, rank = node * node_ranks + index; fused: one node; unfused: tp nodes of 1 */
+    const char *why; /* unfused: why, as a text that lives as long as the communicator; else empty */
+} grs_path_info;
+
+GRS_API
+grs_status grs_comm_get_path(const grs_comm *comm, grs_path_info *info, grs_error *err);
 
 /* Collective: every rank calls it with the same arguments and no launch in flight. Loads the module, agrees on the
  * kernel and reserves memory for launches with M <= max_M (beyond the kernel's class: its largest). May be called for
@@ -224,7 +244,9 @@ grs_status grs_comm_create_nccl(grs_ctx *ctx, void *nccl_comm, const grs_comm_op
  * point to it: prepare the largest first. For a local group, one call on any rank does it for all.
  * Ranks in several processes: what kernel, class, version and max_M each has is compared. Ranks that differ, or of which
  * one failed, all get the same error, naming who, and nothing is prepared anywhere. A rank that could not get its kernel
- * calls with NULL, and tells the others why with the thread's grs_last_error(). */
+ * calls with NULL, and tells the others why with the thread's grs_last_error().
+ * Over several nodes `kernel` says shape and class, and the kernels that a node needs are taken from the communicator's context
+ * (compiled where they are missing); it also reserves nodes * c * N and c * N elements, c = ceil(max_M / tp). */
 GRS_API
 grs_status grs_comm_prepare(grs_comm *comm, const grs_kernel *kernel, int64_t max_M, grs_error *err);
 
@@ -237,14 +259,18 @@ int grs_comm_device(const grs_comm *comm);
 
 /* What went wrong, asynchronously and without synchronising: GRS_OK, or GRS_ERR_TIMEOUT with the wait record as text
  * (rank, role, CTA, owner, tile, epoch, word seen; a line a rank, this one's first), or GRS_ERR_STATE after an abort, or
- * GRS_ERR_PEER when another rank's process has ended without destroying its communicator (kernels in flight are aborted). */
+ * GRS_ERR_PEER when another rank's process has ended without destroying its communicator (kernels in flight are aborted).
+ * Over several nodes: what happened on this rank's node, and GRS_ERR_PEER with what NCCL says of the others. */
 GRS_API
 grs_status grs_comm_check(grs_comm *comm, grs_error *err);
-/* Raises the abort words: kernels in flight leave on every rank, in whichever process; later launches are refused. */
+/* Raises the abort words: kernels in flight leave on every rank, in whichever process; later launches are refused. Over several
+ * nodes it reaches the ranks of this one, and ends what NCCL does on this rank (ncclCommAbort of the library's own
+ * communicator, never of the caller's): every rank should call it. */
 GRS_API
 grs_status grs_comm_abort(grs_comm *comm, grs_error *err);
 /* Waits for the device of this rank (and so for launches whose other ranks have been launched). For a local group, destroy
- * every handle; the memory goes with the last. NULL is fine. */
+ * every handle; the memory goes with the last. Over several nodes all ranks call it at about the same time, as NCCL's end of a
+ * communicator is a meeting of its ranks. NULL is fine. */
 GRS_API
 void grs_comm_destroy(grs_comm *comm);
 

@@ -1,199 +1,189 @@
-/* A communicator among the ranks of an ncclComm_t: one all-gather by NCCL is all that is needed of it. */
-#include <dlfcn.h>
+/* A communicator among the ranks of an ncclComm_t: fused where one kernel can span them, else in stages. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/error.h"
 #include "runtime/peers.h"
+#include "runtime/staged.h"
+#include "runtime/told.h"
 
-typedef struct ncclComm *ncclComm_t;
-enum { NCCL_SUCCESS = 0, NCCL_IN_PROGRESS = 7, NCCL_UINT8 = 1 };
+static const char what[] = "grs_comm_create_nccl";
 
-/* X(member, symbol, parameters): enumerations of NCCL are passed and returned as int. */
-#define NCCL_FUNCTIONS(X)                                                                                              \
-    X(count, ncclCommCount, (ncclComm_t comm, int *count))                                                             \
-    X(rank, ncclCommUserRank, (ncclComm_t comm, int *rank))                                                            \
-    X(device, ncclCommCuDevice, (ncclComm_t comm, int *device))                                                        \
-    X(async_error, ncclCommGetAsyncError, (ncclComm_t comm, int *error))                                               \
-    X(all_gather, ncclAllGather, (const void *from, void *to, size_t count, int type, ncclComm_t comm, CUstream stream))
-
-struct nccl {
-#define NCCL_MEMBER(member, symbol, parameters) int(*member) parameters;
-    NCCL_FUNCTIONS(NCCL_MEMBER)
-#undef NCCL_MEMBER
-    const char *(*error_text)(int status);
+struct making {
+    grs_ctx *ctx;
+    const grs_comm_options *options;
+    struct nccl_api nccl;
+    struct nccl_end world; /* the caller's communicator */
+    int rank, ordinal;
+    struct nodes nodes;
+    struct nodes_hello hello[GRS_MAX_TP];
+    struct verdict verdict[GRS_MAX_TP]; /* of the latest step */
+    grs_error bootstrap_error;
 };
 
-/* The library that made the communicator must be the one that is used: what $GRS_NCCL names, else what the process has
- * loaded (or contains), else what the loader finds. */
-static void *find_library(grs_error *err) {
-    static const char *const names[] = {"libnccl.so.2", "libnccl.so"};
-    const char *path = secure_getenv("GRS_NCCL");
-    if (path != NULL && path[0] != '\0') {
-        void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-        if (library == NULL) {
-            error_set(err, GRS_ERR_UNSUPPORTED, "GRS_NCCL=%s: %s", path, dlerror());
-        }
-        return library;
+/* ---------------------------------------------------------------- agreement ------------------------------------- */
+
+/* The verdict on a node: of its ranks, an error other than GRS_ERR_PEER before one, since ranks that another one left alone
+ * may know less. NULL: all went well. */
+static const struct verdict *verdict_of_node(const struct making *making, int node) {
+    const struct verdict *worst = NULL;
+    for (int i = 0; i < making->nodes.local; i++) {
+        const struct verdict *verdict = &making->verdict[node * making->nodes.local + i];
+        bool is_worse = verdict->status != GRS_OK && (worst == NULL || worst->status == GRS_ERR_PEER);
+        worst = is_worse ? verdict : worst;
     }
-    if (dlsym(RTLD_DEFAULT, "ncclAllGather") != NULL) {
-        return RTLD_DEFAULT;
-    }
-    for (int mode = RTLD_NOW | RTLD_NOLOAD;; mode = RTLD_NOW) {
-        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-            void *library = dlopen(names[i], mode | RTLD_LOCAL);
-            if (library != NULL) {
-                return library;
-            }
-        }
-        if (mode == RTLD_NOW) {
-            error_set(err, GRS_ERR_UNSUPPORTED, "NCCL is neither loaded nor found (libnccl.so.2; GRS_NCCL names it)");
-            return NULL;
-        }
-    }
+    return worst;
 }
 
-static grs_status open_nccl(struct nccl *out, grs_error *err) {
-    const struct {
-        const char *name;
-        void *member;
-    } symbols[] = {
-#define NCCL_SYMBOL(member, symbol, parameters) {#symbol, &out->member},
-        NCCL_FUNCTIONS(NCCL_SYMBOL)
-#undef NCCL_SYMBOL
-            {"ncclGetErrorString", &out->error_text},
-    };
-    dlerror();
-    void *library = find_library(err);
-    if (library == NULL && err->status != GRS_OK) { /* RTLD_DEFAULT is NULL too */
-        return err->status;
+/* Everybody tells how the step went, and gets the same answer. */
+static grs_status agree(struct making *making, grs_status mine, const grs_error *my_error, grs_error *err) {
+    struct verdict verdict;
+    struct buf text = {0};
+    grs_status all = GRS_OK;
+    verdict_set(&verdict, mine, my_error);
+    grs_status status = nccl_gather(&making->world, what, &verdict, sizeof(verdict), making->verdict, err);
+    for (int rank = 0; rank < making->world.size && status == GRS_OK; rank++) {
+        struct verdict *of = &making->verdict[rank];
+        of->status = (int32_t)told_status(of->status);
+        told_text(of->text, strnlen(of->text, sizeof(of->text) - 1));
     }
-    for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
-        void *address = dlsym(library, symbols[i].name);
-        if (address == NULL) {
-            return error_set(err, GRS_ERR_UNSUPPORTED, "NCCL lacks %s: 2.20 or newer is needed", symbols[i].name);
+    for (int node = 0; node < making->nodes.count && status == GRS_OK; node++) {
+        const struct verdict *of = verdict_of_node(making, node);
+        if (of == NULL) {
+            continue;
         }
-        memcpy(symbols[i].member, &address, sizeof(address));
-    }
-    return GRS_OK;
-}
-
-struct nccl_bootstrap {
-    struct nccl nccl;
-    const struct driver *drv;
-    ncclComm_t comm;
-    int size;
-    double seconds;
-    CUdevice device;
-    grs_error error;
-};
-
-static grs_status nccl_check(const struct nccl *nccl, int status, const char *what, grs_error *err) {
-    return status == NCCL_SUCCESS ? GRS_OK : error_set(err, GRS_ERR_PEER, "%s: %s", what, nccl->error_text(status));
-}
-
-/* Waits for the stream without blocking in it: a rank that never comes must not hang the others. */
-static grs_status wait_for(struct nccl_bootstrap *self, CUstream stream, grs_error *err) {
-    struct deadline deadline = deadline_in(self->seconds);
-    const struct timespec pause = {0, 200000};
-    for (;;) {
-        int error = NCCL_SUCCESS;
-        CUresult result = self->drv->cuStreamQuery(stream);
-        if (result != CUDA_ERROR_NOT_READY) {
-            return result == CUDA_SUCCESS ? GRS_OK : driver_error(self->drv, err, result, "cuStreamQuery");
+        all = all == GRS_OK || all == GRS_ERR_PEER ? (grs_status)of->status : all;
+        buf_puts(&text, text.length > 0 ? "\n" : "");
+        if (making->nodes.count > 1) {
+            buf_printf(&text, "node %d (%s): ", node, making->hello[node * making->nodes.local].name);
         }
-        if (self->nccl.async_error(self->comm, &error) == NCCL_SUCCESS && error != NCCL_SUCCESS &&
-            error != NCCL_IN_PROGRESS) {
-            return nccl_check(&self->nccl, error, "ncclAllGather", err);
-        }
-        if (deadline_left_ms(&deadline) == 0) {
-            return error_set(
-                err, GRS_ERR_TIMEOUT,
-                "a rank of the ncclComm_t did not come to grs_comm_create_nccl in time "
-                "(GRS_SETUP_DEADLINE, default 120 s); the communicator of NCCL has its all-gather pending");
-        }
-        nanosleep(&pause, NULL);
+        buf_puts(&text, of->text);
     }
-}
-
-static grs_status gather_on(struct nccl_bootstrap *self, CUstream stream, CUdeviceptr from, CUdeviceptr to,
-                            const void *mine, size_t bytes, void *all, grs_error *err) {
-    const struct driver *drv = self->drv;
-    CUresult result = drv->cuMemcpyHtoDAsync(from, mine, bytes, stream);
-    if (result == CUDA_SUCCESS) {
-        result = drv->cuStreamSynchronize(stream);
+    if (status == GRS_OK && all != GRS_OK) {
+        status = error_set(err, all, "%s", text.data == NULL ? "out of memory" : text.data);
     }
-    if (result != CUDA_SUCCESS) {
-        return driver_error(drv, err, result, "cuMemcpyHtoDAsync(%zu bytes for NCCL)", bytes);
-    }
-    int code = self->nccl.all_gather((const void *)(uintptr_t)from, (void *)(uintptr_t)to, bytes, NCCL_UINT8,
-                                     self->comm, stream);
-    grs_status status = code == NCCL_IN_PROGRESS ? GRS_OK : nccl_check(&self->nccl, code, "ncclAllGather", err);
-    if (status != GRS_OK || (status = wait_for(self, stream, err)) != GRS_OK) {
-        return status;
-    }
-    result = drv->cuMemcpyDtoH(all, to, bytes * (size_t)self->size);
-    return result == CUDA_SUCCESS ? GRS_OK : driver_error(drv, err, result, "cuMemcpyDtoH(what NCCL gathered)");
-}
-
-/* With the context current. Memory and stream are left behind after a timeout, since NCCL may still use them. */
-static grs_status gather(struct nccl_bootstrap *self, const void *mine, size_t bytes, void *all, grs_error *err) {
-    const struct driver *drv = self->drv;
-    CUdeviceptr from = 0, to = 0;
-    CUstream stream = NULL;
-    CUresult result = drv->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
-    if (result != CUDA_SUCCESS) {
-        return driver_error(drv, err, result, "cuStreamCreate(for NCCL)");
-    }
-    result = drv->cuMemAlloc(&from, bytes);
-    if (result == CUDA_SUCCESS) {
-        result = drv->cuMemAlloc(&to, bytes * (size_t)self->size);
-        to = result == CUDA_SUCCESS ? to : 0;
-    } else {
-        from = 0;
-    }
-    grs_status status = result == CUDA_SUCCESS ? gather_on(self, stream, from, to, mine, bytes, all, err)
-                                               : driver_error(drv, err, result, "cuMemAlloc(%zu bytes for NCCL)",
-                                                              bytes * (size_t)self->size);
-    if (status == GRS_ERR_TIMEOUT) {
-        return status;
-    }
-    if (from != 0) {
-        drv->cuMemFree(from);
-    }
-    if (to != 0) {
-        drv->cuMemFree(to);
-    }
-    drv->cuStreamDestroy(stream);
+    buf_free(&text);
     return status;
 }
 
-static int nccl_all_gather(void *arg, const void *mine, size_t bytes, void *all) {
-    struct nccl_bootstrap *self = arg;
-    const struct driver *drv = self->drv;
-    grs_error *err = &self->error;
-    CUcontext context, old;
-    CUresult result = drv->cuDevicePrimaryCtxRetain(&context, self->device);
-    if (result != CUDA_SUCCESS) {
-        return driver_error(drv, err, result, "cuDevicePrimaryCtxRetain(the GPU of the ncclComm_t)");
+/* ---------------------------------------------------------------- the parts ------------------------------------- */
+
+static int gather_by_nccl(void *arg, const void *mine, size_t bytes, void *all) {
+    struct nccl_end *end = ((void **)arg)[0];
+    struct making *making = ((void **)arg)[1];
+    return (int)nccl_gather(end, what, mine, bytes, all, &making->bootstrap_error);
+}
+
+/* The fused group of this rank's node. */
+static grs_status make_group(struct making *making, grs_comm **out, grs_error *err) {
+    int local = making->nodes.local;
+    struct nccl_end node = making->world;
+    ncclComm_t own = NULL;
+    void *arg[] = {&node, making};
+    if (making->nodes.count > 1) {
+        grs_status status = nccl_split(&making->world, making->rank / local, making->rank % local, &own, err);
+        if (status != GRS_OK) {
+            return status == GRS_ERR_PEER ? error_set(err, GRS_ERR_DRIVER, "%s", err->text) : status;
+        }
+        node.comm = own;
+        node.size = local;
     }
-    result = drv->cuCtxPushCurrent(context);
-    grs_status status = GRS_OK;
-    if (result != CUDA_SUCCESS) {
-        status = driver_error(drv, err, result, "cuCtxPushCurrent(the GPU of the ncclComm_t)");
+    const grs_bootstrap bootstrap = {.size = sizeof(bootstrap), .arg = arg, .all_gather = gather_by_nccl};
+    grs_status status = peers_create(making->ctx, making->rank % local, local, making->ordinal, &bootstrap,
+                                     &making->bootstrap_error, making->options, out, err);
+    if (own != NULL && status != GRS_ERR_TIMEOUT) { /* which leaves a call pending */
+        making->nccl.destroy(own);
+    }
+    return status;
+}
+
+/* This rank's own group, where kernels cannot span ranks. */
+static grs_status make_alone(struct making *making, grs_comm **out, grs_error *err) {
+    grs_error own_error;
+    grs_status mine = grs_comm_create_local(making->ctx, 1, &making->ordinal, making->options, out, &own_error);
+    return agree(making, mine, &own_error, err);
+}
+
+static grs_status make_staged(struct making *making, grs_comm *inner, grs_comm **out, grs_error *err) {
+    ncclComm_t across = NULL;
+    grs_comm *made = NULL;
+    grs_error own_error;
+    int local = making->nodes.local;
+    grs_status mine = nccl_split(&making->world, making->rank % local, making->rank / local, &across, &own_error);
+    if (mine == GRS_OK) {
+        mine = staged_make(inner, &making->nodes, making->rank, &making->nccl, across, making->world.seconds, &made,
+                           &own_error);
     } else {
-        status = gather(self, mine, bytes, all, err);
-        drv->cuCtxPopCurrent(&old);
+        grs_comm_destroy(inner);
     }
-    drv->cuDevicePrimaryCtxRelease(self->device);
-    return (int)status;
+    grs_status status = agree(making, mine, &own_error, err);
+    if (status != GRS_OK) {
+        grs_comm_destroy(made);
+        return status;
+    }
+    *out = made;
+    return GRS_OK;
+}
+
+/* ---------------------------------------------------------------- the whole ------------------------------------- */
+
+static void tell(const struct making *making) {
+    const struct log *log = &making->ctx->log;
+    if (making->nodes.local > 1) {
+        log_write(log, GRS_LOG_INFO, "rank %d of %d: %d nodes of %d ranks: a kernel within each, NCCL between them",
+                  making->rank, making->world.size, making->nodes.count, making->nodes.local);
+    } else {
+        log_write(log, GRS_LOG_WARN,
+                  "rank %d of %d: unfused, every rank's product and then ncclReduceScatter, with nothing hidden: %s",
+                  making->rank, making->world.size, making->nodes.why);
+    }
+}
+
+static grs_status make(struct making *making, grs_comm **out, grs_error *err) {
+    struct nodes_hello mine;
+    grs_comm *inner = NULL;
+    grs_error own_error;
+    nodes_hello_init(&mine, making->rank);
+    grs_status status = nccl_gather(&making->world, what, &mine, sizeof(mine), making->hello, err);
+    if (status != GRS_OK || (status = nodes_check(making->hello, making->world.size, err)) != GRS_OK) {
+        return status;
+    }
+    nodes_decide(making->hello, making->world.size, &making->nodes);
+    bool has_group = making->nodes.local > 1 || making->nodes.count == 1;
+    if (has_group) {
+        status = make_group(making, &inner, &own_error);
+        if (status == GRS_ERR_TIMEOUT) { /* an all-gather is pending: nothing more can be exchanged */
+            return error_set(err, status, "%s", own_error.text);
+        }
+        status = agree(making, status, &own_error, err);
+        if (status != GRS_OK) {
+            grs_comm_destroy(inner);
+            inner = NULL;
+        }
+        if (status == GRS_ERR_PEER && making->world.size > 1) { /* no fused group on some node: none anywhere */
+            nodes_scatter(making->world.size, err->text, &making->nodes);
+            error_clear(err);
+        } else if (status != GRS_OK) {
+            return status;
+        }
+    }
+    if (inner == NULL && (status = make_alone(making, &inner, err)) != GRS_OK) {
+        grs_comm_destroy(inner);
+        return status;
+    }
+    if (making->nodes.count == 1) {
+        *out = inner;
+        return GRS_OK;
+    }
+    status = make_staged(making, inner, out, err);
+    if (status == GRS_OK) {
+        tell(making);
+    }
+    return status;
 }
 
 grs_status grs_comm_create_nccl(grs_ctx *ctx, void *nccl_comm, const grs_comm_options *options, grs_comm **out,
                                 grs_error *err) {
-    struct nccl_bootstrap self = {.comm = nccl_comm};
-    int rank = 0, device = 0;
     grs_error own;
     err = err == NULL ? &own : err;
     if (ctx == NULL || nccl_comm == NULL || out == NULL) {
@@ -202,24 +192,32 @@ grs_status grs_comm_create_nccl(grs_ctx *ctx, void *nccl_comm, const grs_comm_op
     }
     *out = NULL;
     error_clear(err);
-    self.drv = driver_get(err);
-    grs_status status = self.drv == NULL ? err->status : peers_setup_seconds(options, &self.seconds, err);
-    if (status != GRS_OK || (status = open_nccl(&self.nccl, err)) != GRS_OK ||
-        (status = nccl_check(&self.nccl, self.nccl.count(self.comm, &self.size), "ncclCommCount", err)) != GRS_OK ||
-        (status = nccl_check(&self.nccl, self.nccl.rank(self.comm, &rank), "ncclCommUserRank", err)) != GRS_OK ||
-        (status = nccl_check(&self.nccl, self.nccl.device(self.comm, &device), "ncclCommCuDevice", err)) != GRS_OK) {
-        return status;
+    struct making *making = calloc(1, sizeof(*making));
+    if (making == NULL) {
+        return error_set(err, GRS_ERR_MEMORY, "out of memory for %d ranks", GRS_MAX_TP);
     }
-    if (self.size < 1 || self.size > GRS_MAX_TP) {
-        return error_set(err, GRS_ERR_ARGUMENT,
-                         "the ncclComm_t has %d ranks; allowed: 1 to %d (split it: "
-                         "ncclCommSplit)",
-                         self.size, GRS_MAX_TP);
+    making->ctx = ctx;
+    making->options = options;
+    struct nccl_api *nccl = &making->nccl;
+    struct nccl_end *world = &making->world;
+    *world = (struct nccl_end){.nccl = nccl, .drv = driver_get(err), .comm = nccl_comm};
+    grs_status status = world->drv == NULL ? err->status : peers_setup_seconds(options, &world->seconds, err);
+    if (status == GRS_OK && (status = nccl_load(nccl, err)) == GRS_OK &&
+        (status = nccl_check(nccl, nccl->count(nccl_comm, &world->size), "ncclCommCount", err)) == GRS_OK &&
+        (status = nccl_check(nccl, nccl->rank(nccl_comm, &making->rank), "ncclCommUserRank", err)) == GRS_OK) {
+        status = nccl_check(nccl, nccl->device(nccl_comm, &making->ordinal), "ncclCommCuDevice", err);
     }
-    CUresult result = self.drv->cuDeviceGet(&self.device, device);
-    if (result != CUDA_SUCCESS) {
-        return driver_error(self.drv, err, result, "cuDeviceGet(%d, the GPU of the ncclComm_t)", device);
+    if (status == GRS_OK && (world->size < 1 || world->size > GRS_MAX_TP)) {
+        status =
+            error_set(err, GRS_ERR_ARGUMENT, "the ncclComm_t has %d ranks; allowed: 1 to %d (split it: ncclCommSplit)",
+                      world->size, GRS_MAX_TP);
     }
-    const grs_bootstrap bootstrap = {.size = sizeof(bootstrap), .arg = &self, .all_gather = nccl_all_gather};
-    return peers_create(ctx, rank, self.size, device, &bootstrap, &self.error, options, out, err);
+    if (status == GRS_OK) {
+        CUresult result = world->drv->cuDeviceGet(&world->device, making->ordinal);
+        status = result == CUDA_SUCCESS ? make(making, out, err)
+                                        : driver_error(world->drv, err, result,
+                                                       "cuDeviceGet(%d, the GPU of the ncclComm_t)", making->ordinal);
+    }
+    free(making);
+    return status;
 }

@@ -8,7 +8,9 @@
 #include "generator/waitgraph.h"
 #include "runtime/group.h"
 #include "runtime/nvtx.h"
+#include "runtime/options.h"
 #include "runtime/peers.h"
+#include "runtime/staged.h"
 
 static grs_status wrong_process(const struct group *group, grs_error *err) {
     if (group->fork_count != driver_fork_count()) {
@@ -137,6 +139,9 @@ static grs_status prepare(struct group *group, const grs_kernel *kernel, int64_t
 static grs_status prepare_checked(grs_comm *comm, const grs_kernel *kernel, int64_t max_M, grs_error *err) {
     struct group *group = comm->group;
     grs_status status = wrong_process(group, err);
+    if (status == GRS_OK && comm->staged != NULL) {
+        return staged_prepare(comm->staged, kernel, max_M, err);
+    }
     if (status == GRS_OK && group->peers != NULL) {
         pthread_mutex_lock(&group->lock);
         status = peers_prepare(comm, kernel, max_M, err);
@@ -157,7 +162,7 @@ static grs_status prepare_checked(grs_comm *comm, const grs_kernel *kernel, int6
 }
 
 grs_status grs_comm_prepare(grs_comm *comm, const grs_kernel *kernel, int64_t max_M, grs_error *err) {
-    if (comm == NULL || (kernel == NULL && comm->group->peers == NULL)) {
+    if (comm == NULL || (kernel == NULL && comm->group->peers == NULL && comm->staged == NULL)) {
         return error_set(err, GRS_ERR_ARGUMENT, "grs_comm_prepare: %s is NULL", comm == NULL ? "comm" : "kernel");
     }
     bool shown = nvtx_active();
@@ -179,7 +184,7 @@ int grs_comm_rank(const grs_comm *comm) {
 }
 
 int grs_comm_size(const grs_comm *comm) {
-    return comm->group->tp;
+    return comm->staged == NULL ? comm->group->tp : staged_size(comm->staged);
 }
 
 int grs_comm_device(const grs_comm *comm) {
@@ -189,6 +194,9 @@ int grs_comm_device(const grs_comm *comm) {
 grs_status grs_comm_check(grs_comm *comm, grs_error *err) {
     if (comm == NULL) {
         return error_set(err, GRS_ERR_ARGUMENT, "grs_comm_check: comm is NULL");
+    }
+    if (comm->staged != NULL) {
+        return staged_check(comm->staged, err);
     }
     grs_status status = group_check(comm, err);
     if (comm->group->peers == NULL || status == GRS_ERR_TIMEOUT) {
@@ -206,7 +214,21 @@ grs_status grs_comm_abort(grs_comm *comm, grs_error *err) {
         return error_set(err, GRS_ERR_ARGUMENT, "grs_comm_abort: comm is NULL");
     }
     grs_status status = wrong_process(comm->group, err);
-    return status == GRS_OK ? group_abort(comm->group, err) : status;
+    if (status == GRS_OK) {
+        status = comm->staged == NULL ? group_abort(comm->group, err) : staged_abort(comm->staged, err);
+    }
+    return status;
+}
+
+grs_status grs_comm_get_path(const grs_comm *comm, grs_path_info *info, grs_error *err) {
+    if (comm == NULL || info == NULL) {
+        return error_set(err, GRS_ERR_ARGUMENT, "grs_comm_get_path: %s is NULL", comm == NULL ? "comm" : "info");
+    }
+    grs_path_info found = {.path = GRS_PATH_FUSED, .nodes = 1, .node_ranks = comm->group->tp, .why = ""};
+    if (comm->staged != NULL) {
+        staged_path(comm->staged, &found);
+    }
+    return options_return(info, &found, sizeof(found), "grs_path_info", err);
 }
 
 void grs_rows(int64_t M, int tp, int rank, int64_t *first, int64_t *count) {

@@ -101,6 +101,7 @@
     X(CU_STREAM_CAPTURE_STATUS_ACTIVE, 1)                                                                              \
     X(CU_STREAM_CAPTURE_STATUS_INVALIDATED, 2)
 
+#define CUDA_API_COPY_TYPES(X) X(CU_MEMORYTYPE_DEVICE, 2)
 #define CUDA_API_MEMORY_HANDLE_TYPES(X)                                                                                \
     X(CU_MEM_HANDLE_TYPE_NONE, 0)                                                                                      \
     X(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 1)
@@ -143,6 +144,7 @@ typedef enum CUtensorMapL2promotion { CUDA_API_TENSOR_PROMOTIONS(CUDA_API_ENUM) 
 typedef enum CUtensorMapFloatOOBfill { CUDA_API_TENSOR_FILLS(CUDA_API_ENUM) } CUtensorMapFloatOOBfill;
 typedef enum CUstreamCaptureMode { CUDA_API_CAPTURE_MODES(CUDA_API_ENUM) } CUstreamCaptureMode;
 typedef enum CUstreamCaptureStatus { CUDA_API_CAPTURE_STATUSES(CUDA_API_ENUM) } CUstreamCaptureStatus;
+typedef enum CUmemorytype { CUDA_API_COPY_TYPES(CUDA_API_ENUM) } CUmemorytype;
 typedef enum CUmemAllocationHandleType { CUDA_API_MEMORY_HANDLE_TYPES(CUDA_API_ENUM) } CUmemAllocationHandleType;
 typedef enum CUmemAllocationType { CUDA_API_MEMORY_TYPES(CUDA_API_ENUM) } CUmemAllocationType;
 typedef enum CUmemLocationType { CUDA_API_MEMORY_LOCATIONS(CUDA_API_ENUM) } CUmemLocationType;
@@ -199,6 +201,22 @@ typedef struct CUlaunchConfig {
     unsigned int numAttrs;
 } CUlaunchConfig;
 
+typedef struct CUDA_MEMCPY2D {
+    size_t srcXInBytes, srcY;
+    CUmemorytype srcMemoryType;
+    const void *srcHost;
+    CUdeviceptr srcDevice;
+    void *srcArray;
+    size_t srcPitch;
+    size_t dstXInBytes, dstY;
+    CUmemorytype dstMemoryType;
+    void *dstHost;
+    CUdeviceptr dstDevice;
+    void *dstArray;
+    size_t dstPitch;
+    size_t WidthInBytes, Height;
+} CUDA_MEMCPY2D;
+
 typedef struct CUmemLocation {
     CUmemLocationType type;
     int id;
@@ -229,6 +247,7 @@ typedef struct CUmemAccessDesc {
     X(CUtensorMap, 128)                                                                                                \
     X(CUlaunchAttribute, 72)                                                                                           \
     X(CUlaunchConfig, 56)                                                                                              \
+    X(CUDA_MEMCPY2D, 128)                                                                                              \
     X(CUmemLocation, 8)                                                                                                \
     X(CUmemAllocationProp, 32)                                                                                         \
     X(CUmemAccessDesc, 12)                                                                                             \
@@ -248,6 +267,12 @@ typedef struct CUmemAccessDesc {
     Y(CUlaunchConfig, hStream, 32)                                                                                     \
     Y(CUlaunchConfig, attrs, 40)                                                                                       \
     Y(CUlaunchConfig, numAttrs, 48)                                                                                    \
+    Y(CUDA_MEMCPY2D, srcDevice, 32)                                                                                    \
+    Y(CUDA_MEMCPY2D, srcPitch, 48)                                                                                     \
+    Y(CUDA_MEMCPY2D, dstMemoryType, 72)                                                                                \
+    Y(CUDA_MEMCPY2D, dstDevice, 88)                                                                                    \
+    Y(CUDA_MEMCPY2D, dstPitch, 104)                                                                                    \
+    Y(CUDA_MEMCPY2D, Height, 120)                                                                                      \
     Y(CUmemAllocationProp, requestedHandleTypes, 4)                                                                    \
     Y(CUmemAllocationProp, location, 8)                                                                                \
     Y(CUmemAllocationProp, allocFlags.gpuDirectRDMACapable, 25)                                                        \
@@ -324,6 +349,7 @@ CUDA_API_OFFSETS(CUDA_API_ASSERT_OFFSET)
     X(cuMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, (CUdeviceptr to, const void *from, size_t bytes, CUstream stream))      \
     X(cuMemcpyDtoHAsync, cuMemcpyDtoHAsync_v2, (void *to, CUdeviceptr from, size_t bytes, CUstream stream))            \
     X(cuMemcpyDtoDAsync, cuMemcpyDtoDAsync_v2, (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream))      \
+    X(cuMemcpy2DAsync, cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D *copy, CUstream stream))                               \
     X(cuMemsetD8, cuMemsetD8_v2, (CUdeviceptr to, unsigned char value, size_t count))                                  \
     X(cuMemsetD32, cuMemsetD32_v2, (CUdeviceptr to, unsigned int value, size_t count))                                 \
     X(cuMemsetD8Async, cuMemsetD8Async, (CUdeviceptr to, unsigned char value, size_t count, CUstream stream))          \

@@ -51,9 +51,13 @@ struct group_host {
     struct group_record rank[];
 };
 
+struct staged;
+
 struct grs_comm {
     struct group *group;
     int rank;
+    struct staged
+        *staged; /* one rank of several nodes, and `group` the one of its node: staged.h; NULL: the group is all */
     struct group_device *device; /* NULL: a rank of another process */
     bool open;                   /* not yet destroyed */
     struct symm symm;

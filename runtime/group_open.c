@@ -7,6 +7,7 @@
 #include "runtime/group.h"
 #include "runtime/options.h"
 #include "runtime/peers.h"
+#include "runtime/staged.h"
 
 grs_status group_make(grs_ctx *ctx, const struct driver *drv, int tp, struct group **out, grs_error *err) {
     struct group *group = calloc(1, sizeof(*group));
@@ -237,6 +238,10 @@ void grs_comm_destroy(grs_comm *comm) {
     struct group *group = comm->group;
     if (group->fork_count != driver_fork_count()) {
         return; /* a child's copy of its parent's: nothing of it can be freed here */
+    }
+    if (comm->staged != NULL) {
+        staged_free(comm->staged);
+        return;
     }
     if (group_enter(group, comm->device, NULL) == GRS_OK) {
         group->drv->cuCtxSynchronize(); /* a failure was some kernel's, and freeing is still right */

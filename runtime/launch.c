@@ -3,59 +3,12 @@
 #include <string.h>
 
 #include "common/error.h"
-#include "runtime/group.h"
+#include "runtime/launch.h"
 #include "runtime/nvtx.h"
+#include "runtime/operands.h"
+#include "runtime/staged.h"
 
 /* ---------------------------------------------------------------- operands -------------------------------------- */
-
-static grs_status check_matrix(const struct grs_comm *comm, const char *name, const void *base, int64_t stride,
-                               const char *stride_name, int64_t columns, const char *columns_name, grs_error *err) {
-    if (base == NULL) {
-        return error_set(err, GRS_ERR_ARGUMENT, "rank %d: %s is NULL", comm->rank, name);
-    }
-    if (((uintptr_t)base & 15) != 0) {
-        return error_set(err, GRS_ERR_ARGUMENT, "rank %d: %s is %p; allowed: addresses that are multiples of 16",
-                         comm->rank, name, base);
-    }
-    if (stride < columns || stride % 8 != 0 || stride >= INT64_C(1) << 39) {
-        return error_set(err, GRS_ERR_ARGUMENT,
-                         "rank %d: %s is %" PRId64 "; allowed: multiples of 8 from %s = %" PRId64 " elements",
-                         comm->rank, stride_name, stride, columns_name, columns);
-    }
-    return GRS_OK;
-}
-
-static grs_status check_operands(const struct grs_comm *comm, const struct group_kernel *prepared,
-                                 const grs_operands *operands, int64_t kept, grs_error *err) {
-    const struct plan *plan = &prepared->kernel->plan;
-    const struct plan_shape *shape = &plan->shape;
-    int64_t M = operands->M;
-    grs_status status;
-    if (M < shape->m_min || M > shape->m_max) {
-        return error_set(err, GRS_ERR_ARGUMENT,
-                         "rank %d: M is %" PRId64 "; %s serves %" PRId64 " to %" PRId64
-                         " (grs_jit_get with this M gives "
-                         "the kernel of its class)",
-                         comm->rank, M, plan->name, shape->m_min, shape->m_max);
-    }
-    if (M > prepared->max_m) {
-        return error_set(err, GRS_ERR_STATE,
-                         "rank %d: M is %" PRId64 ", and grs_comm_prepare was called for %s with M up to %" PRId64,
-                         comm->rank, M, plan->name, prepared->max_m);
-    }
-    if ((status = check_matrix(comm, "A", operands->A, operands->lda, "lda", shape->k, "K", err)) != GRS_OK ||
-        (status = check_matrix(comm, "B", operands->B, operands->ldb, "ldb", shape->k, "K", err)) != GRS_OK) {
-        return status;
-    }
-    if (kept > 0 && operands->D == NULL) {
-        int64_t first = comm->rank * ((M + comm->group->tp - 1) / comm->group->tp);
-        return error_set(err, GRS_ERR_ARGUMENT,
-                         "rank %d: D is NULL; allowed only where no row is kept, and this rank keeps rows %" PRId64
-                         " to %" PRId64 " of M %" PRId64,
-                         comm->rank, first, first + kept - 1, M);
-    }
-    return kept > 0 ? check_matrix(comm, "D", operands->D, operands->ldd, "ldd", shape->n, "N", err) : GRS_OK;
-}
 
 /* Rows of D that the rank keeps: of one owner segment a rank. */
 static int64_t kept_rows(const struct grs_comm *comm, int64_t M) {
@@ -64,13 +17,13 @@ static int64_t kept_rows(const struct grs_comm *comm, int64_t M) {
     return count;
 }
 
-static grs_status make_maps(struct grs_comm *comm, const struct plan *plan, const grs_operands *operands, int64_t kept,
-                            grs_rank_args *out, grs_error *err) {
+static grs_status make_maps(struct grs_comm *comm, const struct plan *plan, const grs_operands *operands,
+                            int64_t a_rows, int64_t kept, grs_rank_args *out, grs_error *err) {
     const struct driver *drv = comm->group->drv;
     struct plan_boxes boxes;
     plan_boxes(plan, &boxes);
     const struct tensormap_key a = {
-        (uintptr_t)operands->A, operands->M, plan->shape.k, operands->lda, boxes.a[1], boxes.a[0], 0, 0};
+        (uintptr_t)operands->A, a_rows, plan->shape.k, operands->lda, boxes.a[1], boxes.a[0], 0, 0};
     const struct tensormap_key b = {
         (uintptr_t)operands->B, plan->shape.n, plan->shape.k, operands->ldb, boxes.b[1], boxes.b[0], 0, 0};
     const struct tensormap_key d = {
@@ -123,11 +76,11 @@ static void fill_pointers(const struct grs_comm *comm, grs_rank_args *out) {
 }
 
 static grs_status fill_rank(struct grs_comm *comm, const struct group_kernel *prepared, const grs_operands *operands,
-                            grs_rank_args *out, grs_error *err) {
+                            int64_t a_rows, grs_rank_args *out, grs_error *err) {
     fill_pointers(comm, out);
     comm->latest_kernel = prepared;
     comm->latest_m = operands->M;
-    return make_maps(comm, &prepared->kernel->plan, operands, kept_rows(comm, operands->M), out, err);
+    return make_maps(comm, &prepared->kernel->plan, operands, a_rows, kept_rows(comm, operands->M), out, err);
 }
 
 int group_launch_grid(const struct plan *plan, int64_t M, int prepared) {
@@ -230,22 +183,25 @@ static const struct group_kernel *check_launch(const struct grs_comm *comm, cons
     return group_check(comm, err) == GRS_OK ? prepared : NULL;
 }
 
-static grs_status launch_one(grs_comm *comm, const grs_kernel *kernel, const grs_operands *operands, void *stream,
-                             grs_error *err) {
+grs_status launch_rows(struct grs_comm *comm, const struct group_kernel *prepared, const grs_operands *operands,
+                       int64_t a_rows, void *stream, grs_error *err) {
     grs_args args;
     const struct group *group = comm->group;
+    const struct plan *plan = &prepared->kernel->plan;
+    int grid = group_launch_grid(plan, operands->M, prepared->modules[comm->device - group->devices].grid);
+    fill_header(group, prepared, operands->M, grid, 1, &args);
+    grs_status status = fill_rank(comm, prepared, operands, a_rows, &args.rank[0], err);
+    return status == GRS_OK ? submit(group, comm->device, prepared, &args, stream, err) : status;
+}
+
+static grs_status launch_one(grs_comm *comm, const grs_kernel *kernel, const grs_operands *operands, void *stream,
+                             grs_error *err) {
     const struct group_kernel *prepared = check_launch(comm, kernel, err);
     if (prepared == NULL) {
         return err->status;
     }
-    grs_status status = check_operands(comm, prepared, operands, kept_rows(comm, operands->M), err);
-    if (status != GRS_OK) {
-        return status;
-    }
-    int grid = group_launch_grid(&kernel->plan, operands->M, prepared->modules[comm->device - group->devices].grid);
-    fill_header(group, prepared, operands->M, grid, 1, &args);
-    status = fill_rank(comm, prepared, operands, &args.rank[0], err);
-    return status == GRS_OK ? submit(group, comm->device, prepared, &args, stream, err) : status;
+    grs_status status = operands_check(comm->rank, &kernel->plan, prepared->max_m, operands, err);
+    return status == GRS_OK ? launch_rows(comm, prepared, operands, operands->M, stream, err) : status;
 }
 
 __attribute__((noinline)) static grs_status
@@ -264,6 +220,9 @@ grs_status grs_launch(grs_comm *comm, const grs_kernel *kernel, const grs_operan
         return error_set(err, GRS_ERR_ARGUMENT, "grs_launch: %s is NULL",
                          comm == NULL ? "comm" : (kernel == NULL ? "kernel" : "operands"));
     }
+    if (comm->staged != NULL) {
+        return staged_launch(comm, kernel, operands, stream, err);
+    }
     return nvtx_active() ? launch_one_shown(comm, kernel, operands, stream, err)
                          : launch_one(comm, kernel, operands, stream, err);
 }
@@ -278,6 +237,11 @@ static grs_status check_local(grs_comm *const *comms, const grs_kernel *kernel, 
                                        : (comms[0] == NULL ? "comms[0]" : (kernel == NULL ? "kernel" : "operands")));
     }
     group = comms[0]->group;
+    if (comms[0]->staged != NULL) {
+        return error_set(
+            err, GRS_ERR_ARGUMENT,
+            "grs_launch_local: this communicator is one rank of an ncclComm_t; each rank calls grs_launch");
+    }
     if (group->peers != NULL) {
         return error_set(err, GRS_ERR_ARGUMENT,
                          "grs_launch_local: the ranks of this group are in several processes; each calls grs_launch");
@@ -302,7 +266,7 @@ static grs_status check_local(grs_comm *const *comms, const grs_kernel *kernel, 
                              "; allowed: the same M on all ranks",
                              rank, operands[rank].M, operands[0].M);
         }
-        status = check_operands(comms[rank], *prepared, &operands[rank], kept_rows(comms[rank], operands[rank].M), err);
+        status = operands_check(rank, &kernel->plan, (*prepared)->max_m, &operands[rank], err);
     }
     return status;
 }
@@ -316,7 +280,7 @@ static grs_status launch_device(struct group *group, struct group_device *device
     fill_header(group, prepared, M, grid, device->rank_count, &args);
     for (int i = 0; i < device->rank_count && status == GRS_OK; i++) {
         int rank = device->ranks[i];
-        status = fill_rank(&group->ranks[rank], prepared, &operands[rank], &args.rank[i], err);
+        status = fill_rank(&group->ranks[rank], prepared, &operands[rank], M, &args.rank[i], err);
     }
     if (status == GRS_OK) {
         status = submit(group, device, prepared, &args, streams == NULL ? NULL : streams[device->ranks[0]], err);

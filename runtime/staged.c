@@ -1,0 +1,152 @@
+/* The life of a communicator over several nodes, launches and their preparation aside. */
+#include "runtime/staged.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/error.h"
+#include "runtime/peers.h"
+
+int staged_size(const struct staged *staged) {
+    return staged->size;
+}
+
+int64_t staged_segment_rows(const struct staged *staged, int64_t M) {
+    return (M + staged->size - 1) / staged->size;
+}
+
+int64_t staged_inner_rows(const struct staged *staged, int64_t M) {
+    return staged->nodes.local == 1 ? M : staged->nodes.local * staged_segment_rows(staged, M);
+}
+
+void staged_path(const struct staged *staged, grs_path_info *out) {
+    out->path = staged->nodes.local == 1 ? GRS_PATH_UNFUSED : GRS_PATH_STAGED;
+    out->nodes = staged->nodes.count;
+    out->node_ranks = staged->nodes.local;
+    out->why = staged->nodes.why;
+}
+
+/* ---------------------------------------------------------------- life ------------------------------------------ */
+
+grs_status staged_make(struct grs_comm *inner, const struct nodes *nodes, int rank, const struct nccl_api *nccl,
+                       ncclComm_t across, double setup_seconds, grs_comm **out, grs_error *err) {
+    /* Tensor maps inside want more than malloc's alignment. */
+    struct staged *staged = aligned_alloc(_Alignof(struct staged), sizeof(*staged));
+    if (staged == NULL) {
+        if (across != NULL) {
+            nccl->destroy(across);
+        }
+        grs_comm_destroy(inner);
+        return error_set(err, GRS_ERR_MEMORY, "out of memory for a communicator of %d nodes", nodes->count);
+    }
+    memset(staged, 0, sizeof(*staged));
+    staged->handle =
+        (struct grs_comm){.group = inner->group, .rank = rank, .device = inner->device, .staged = staged, .open = true};
+    staged->inner = inner;
+    staged->nodes = *nodes;
+    staged->size = nodes->count * nodes->local;
+    staged->nccl = *nccl;
+    staged->setup_seconds = setup_seconds;
+    atomic_store(&staged->across, across);
+    pthread_mutex_init(&staged->lock, NULL);
+    pthread_mutex_init(&staged->nccl_lock, NULL);
+    *out = &staged->handle;
+    return GRS_OK;
+}
+
+/* After an abort NCCL's kernels may wait for ranks that never come: they are ended before anything is waited for. */
+static void end_nccl(struct staged *staged) {
+    ncclComm_t across = atomic_exchange(&staged->across, NULL);
+    const struct group *group = staged->inner->group;
+    if (across == NULL || group_enter(group, staged->inner->device, NULL) != GRS_OK) {
+        return;
+    }
+    if (group_check(staged->inner, NULL) != GRS_OK) {
+        staged->nccl.abort(across);
+    } else {
+        group->drv->cuCtxSynchronize(); /* a failure was some kernel's, and freeing is still right */
+        staged->nccl.destroy(across);
+    }
+    group_leave(group);
+}
+
+void staged_free(struct staged *staged) {
+    struct grs_comm *inner = staged->inner;
+    const struct group *group = inner->group;
+    end_nccl(staged);
+    if (group_enter(group, inner->device, NULL) == GRS_OK) {
+        const CUdeviceptr pointers[] = {staged->work, staged->share};
+        group->drv->cuCtxSynchronize();
+        for (int i = 0; i < 2; i++) {
+            if (pointers[i] != 0) {
+                group->drv->cuMemFree(pointers[i]);
+            }
+        }
+        for (struct staged_block *block = staged->retired, *next; block != NULL; block = next) {
+            next = block->next;
+            group->drv->cuMemFree(block->pointer);
+            free(block);
+        }
+        group_leave(group);
+    }
+    while (staged->kernels != NULL) {
+        struct staged_kernel *kernel = staged->kernels;
+        staged->kernels = kernel->next;
+        free(kernel);
+    }
+    pthread_mutex_destroy(&staged->lock);
+    pthread_mutex_destroy(&staged->nccl_lock);
+    free(staged);
+    grs_comm_destroy(inner);
+}
+
+/* ---------------------------------------------------------------- what went wrong ------------------------------- */
+
+/* Ranks are numbered within the node in what its group says. */
+static grs_status of_node(const struct staged *staged, grs_status status, grs_error *err) {
+    int local = staged->nodes.local, node = staged->handle.rank / local;
+    if (status != GRS_OK && local == 1) {
+        error_prepend(err, "rank %d, of which what follows speaks as rank 0", staged->handle.rank);
+    } else if (status != GRS_OK) {
+        error_prepend(err, "node %d, whose ranks %d to %d are 0 to %d in what follows", node, node * local,
+                      node * local + local - 1, local - 1);
+    }
+    return status;
+}
+
+grs_status staged_check(struct staged *staged, grs_error *err) {
+    grs_status status = grs_comm_check(staged->inner, err);
+    int error = NCCL_SUCCESS;
+    ncclComm_t across = atomic_load(&staged->across);
+    if (status != GRS_OK || across == NULL) {
+        return of_node(staged, status, err);
+    }
+    int asked = staged->nccl.async_error(across, &error);
+    error = asked == NCCL_SUCCESS ? error : asked;
+    if (error != NCCL_SUCCESS && error != NCCL_IN_PROGRESS) {
+        return error_set(err, GRS_ERR_PEER, "rank %d: NCCL between the nodes: %s", staged->handle.rank,
+                         staged->nccl.error_text(error));
+    }
+    return GRS_OK;
+}
+
+grs_status staged_abort(struct staged *staged, grs_error *err) {
+    struct timespec until;
+    grs_status status = group_abort(staged->inner->group, err);
+    /* A launch that holds the lock is about to leave, since the group is aborted; one that stands inside NCCL is what NCCL's
+     * abort is for. */
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec++;
+    bool locked = pthread_mutex_timedlock(&staged->nccl_lock, &until) == 0;
+    ncclComm_t across = atomic_exchange(&staged->across, NULL);
+    if (across != NULL) {
+        int code = staged->nccl.abort(across);
+        grs_status mine = nccl_check(&staged->nccl, code, "ncclCommAbort", status == GRS_OK ? err : NULL);
+        status = status == GRS_OK ? mine : status;
+    }
+    if (locked) {
+        pthread_mutex_unlock(&staged->nccl_lock);
+    }
+    return status;
+}
