@@ -15,14 +15,14 @@ struct nodes_hello {
     char version[96];
     char node
         [128]; /* what makes ranks one node: $GRS_NODE, else the boot id of the host's kernel, else the host's name */
-    char name[80]; /* for people: $GRS_NODE, else the host's name */
+    char name[80];    /* for people: $GRS_NODE, else the host's name */
+    int32_t too_long; /* bytes of a $GRS_NODE that is refused; 0: it is not */
 };
 
-/* GRS_ERR_ARGUMENT: $GRS_NODE is longer than 64 bytes. */
-grs_status nodes_hello_init(struct nodes_hello *out, int rank, grs_error *err);
+void nodes_hello_init(struct nodes_hello *out, int rank);
 
 /* Judges what came; texts are cut where they lack an end. The same on every rank: GRS_ERR_PEER for what is no hello of this
- * version, or for ranks of several versions. */
+ * version, or for ranks of several versions; GRS_ERR_ARGUMENT: a $GRS_NODE is longer than 64 bytes. */
 grs_status nodes_check(struct nodes_hello *all, int size, grs_error *err);
 
 /* `count` nodes of `local` ranks each: rank = node * local + index. */

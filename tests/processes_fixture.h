@@ -18,7 +18,7 @@
 struct stage {
     pthread_barrier_t barrier; /* of all ranks */
     int size;
-    _Alignas(struct hello) char gathered[MAX_RANKS][sizeof(struct hello)];
+    _Alignas(struct hello) char gathered[MAX_RANKS][4096];
     struct outcome {
         grs_status status;
         char text[sizeof(((grs_error *)0)->text)];
@@ -28,6 +28,7 @@ struct stage {
     volatile int flag;
 };
 static struct stage *stage;
+_Static_assert(sizeof(struct hello) <= sizeof(stage->gathered[0]), "what a rank says first has room");
 
 static inline void meet_all(void) {
     pthread_barrier_wait(&stage->barrier);

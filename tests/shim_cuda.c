@@ -578,6 +578,7 @@ UNSUPPORTED(cuLaunchKernel, (CUfunction function, unsigned gx, unsigned gy, unsi
 UNSUPPORTED(cuLaunchHostFunc, (CUstream stream, CUhostFn function, void *argument))
 UNSUPPORTED(cuMemGetInfo_v2, (size_t * free_bytes, size_t *total_bytes))
 UNSUPPORTED(cuMemcpyDtoD_v2, (CUdeviceptr to, CUdeviceptr from, size_t bytes))
+UNSUPPORTED(cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D *copy, CUstream stream))
 UNSUPPORTED(cuMemcpyDtoHAsync_v2, (void *to, CUdeviceptr from, size_t bytes, CUstream stream))
 UNSUPPORTED(cuMemcpyDtoDAsync_v2, (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream))
 UNSUPPORTED(cuMemsetD8_v2, (CUdeviceptr to, unsigned char value, size_t bytes))

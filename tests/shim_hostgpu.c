@@ -1,7 +1,8 @@
 /* A CUDA driver that does on the host, at once and in order, what grsrun asks of GPUs: memory is host memory, grsrun's
  * helper kernels and the ring are plain loops, and a captured graph is a list of launches. Ranks that have been launched wait for
  * the others of their group, and several groups may be at work at once. With it the whole of grsrun runs where there is no GPU;
- * what a GPU would make of the kernels' text it cannot say.
+ * what a GPU would make of the kernels' text it cannot say. Ranks of a ring may be in several processes: their kernels then meet in
+ * the memory that the processes share, a partial a segment.
  *
  * Environment:
  *   HOSTGPU_DEVICES  GPUs that it shows (1)
@@ -17,6 +18,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,7 +27,7 @@
 #include "templates/args.h"
 #include "tools/grsrun_values.h"
 
-enum { MAX_DEVICES = 8, MAX_NODES = 8 };
+enum { MAX_DEVICES = 8, MAX_NODES = 16 };
 
 static int context_of_device[MAX_DEVICES]; /* their addresses are the contexts */
 static _Thread_local CUcontext stack[64];
@@ -98,6 +101,11 @@ FUNCTION(cuDeviceGetName, (char *name, int length, CUdevice device)) {
     snprintf(name, (size_t)length, "Host");
     return CUDA_SUCCESS;
 }
+FUNCTION(cuDeviceGetUuid_v2, (CUuuid * uuid, CUdevice device)) {
+    memset(uuid, 0, sizeof(*uuid));
+    snprintf(uuid->bytes, sizeof(uuid->bytes), "host-%d", device);
+    return CUDA_SUCCESS;
+}
 FUNCTION(cuDeviceGetAttribute, (int *value, CUdevice_attribute attribute, CUdevice device)) {
     *value = attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT       ? 132
              : attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? 9
@@ -106,8 +114,9 @@ FUNCTION(cuDeviceGetAttribute, (int *value, CUdevice_attribute attribute, CUdevi
                                                                          : 1;
     return CUDA_SUCCESS;
 }
+/* HOSTGPU_NO_PEERS: GPUs that do not reach each other. */
 FUNCTION(cuDeviceCanAccessPeer, (int *can, CUdevice device, CUdevice peer)) {
-    *can = device != peer;
+    *can = device != peer && !getenv("HOSTGPU_NO_PEERS");
     return CUDA_SUCCESS;
 }
 FUNCTION(cuDeviceGetP2PAttribute,
@@ -232,9 +241,11 @@ FUNCTION(cuMemsetD8_v2, (CUdeviceptr to, unsigned char value, size_t bytes)) {
     return CUDA_SUCCESS;
 }
 
-struct node { /* one launch that was captured */
-    CUfunction function;
+struct node { /* one launch that was captured, or what stands in for one */
     grs_args args;
+    CUhostFn call; /* not NULL: this instead */
+    void *argument;
+    CUDA_MEMCPY2D copy; /* of rows, where Height is not 0 */
 };
 struct CUgraph_st {
     int count;
@@ -259,7 +270,7 @@ static pthread_t answering; /* grsrun_clock's kernel: the one that runs beside t
 static bool is_answering;
 static bool is_waiting(CUstream stream);
 FUNCTION(cuStreamQuery, (CUstream stream)) {
-    return is_waiting(stream) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+    return captured_by(stream) ? CUDA_ERROR_NOT_PERMITTED : is_waiting(stream) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 FUNCTION(cuStreamSynchronize, (CUstream stream)) {
     while (is_waiting(stream)) {
@@ -301,6 +312,112 @@ FUNCTION(cuGraphDestroy, (CUgraph graph)) {
     free(graph);
     return CUDA_SUCCESS;
 }
+
+/* The next node of the graph that the stream is captured into; NULL: none is. */
+static struct node *captured_node(CUstream stream) {
+    struct CUgraph_st *graph = captured_by(stream);
+    if (graph && graph->count == MAX_NODES) {
+        abort();
+    }
+    return graph ? &graph->nodes[graph->count++] : NULL;
+}
+FUNCTION(cuLaunchHostFunc, (CUstream stream, CUhostFn call, void *argument)) {
+    struct node *node = captured_node(stream);
+    if (node) {
+        *node = (struct node){.call = call, .argument = argument};
+    } else {
+        call(argument);
+    }
+    return CUDA_SUCCESS;
+}
+static void copy_rows(const CUDA_MEMCPY2D *copy) {
+    for (size_t row = 0; row < copy->Height; row++) {
+        memcpy((void *)(uintptr_t)(copy->dstDevice + row * copy->dstPitch),
+               (void *)(uintptr_t)(copy->srcDevice + row * copy->srcPitch), copy->WidthInBytes);
+    }
+}
+FUNCTION(cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D *copy, CUstream stream)) {
+    struct node *node = captured_node(stream);
+    if (copy->srcMemoryType != CU_MEMORYTYPE_DEVICE || copy->dstMemoryType != CU_MEMORYTYPE_DEVICE || !copy->Height ||
+        copy->WidthInBytes > copy->srcPitch || copy->WidthInBytes > copy->dstPitch) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (node) {
+        *node = (struct node){.copy = *copy};
+    } else {
+        copy_rows(copy);
+    }
+    return CUDA_SUCCESS;
+}
+
+/* ---------------------------------------------------------------- memory between processes ----------------------- */
+
+/* A handle is an anonymous file: what one process maps, another one sees. */
+static int mappings; /* not 0: ranks are in several processes */
+
+static int file_of(CUmemGenericAllocationHandle handle) {
+    return (int)handle - 1; /* so that no handle is 0 */
+}
+FUNCTION(cuMemGetAllocationGranularity,
+         (size_t * bytes, const CUmemAllocationProp *properties, CUmemAllocationGranularity_flags which)) {
+    *bytes = (size_t)2 << 20;
+    return CUDA_SUCCESS;
+}
+FUNCTION(cuMemCreate, (CUmemGenericAllocationHandle * handle, size_t bytes, const CUmemAllocationProp *properties,
+                       unsigned long long flags)) {
+    int file = memfd_create("hostgpu", MFD_CLOEXEC);
+    *handle = (CUmemGenericAllocationHandle)file + 1;
+    return file >= 0 && ftruncate(file, (off_t)bytes) == 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+FUNCTION(cuMemRelease, (CUmemGenericAllocationHandle handle)) {
+    return close(file_of(handle)) == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+FUNCTION(cuMemExportToShareableHandle, (void *shareable, CUmemGenericAllocationHandle handle,
+                                        CUmemAllocationHandleType type, unsigned long long flags)) {
+    *(int *)shareable = dup(file_of(handle));
+    return *(int *)shareable >= 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+FUNCTION(cuMemImportFromShareableHandle,
+         (CUmemGenericAllocationHandle * handle, void *shareable, CUmemAllocationHandleType type)) {
+    int file = dup((int)(intptr_t)shareable);
+    *handle = (CUmemGenericAllocationHandle)file + 1;
+    return file >= 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+FUNCTION(cuMemAddressReserve,
+         (CUdeviceptr * pointer, size_t bytes, size_t alignment, CUdeviceptr address, unsigned long long flags)) {
+    void *reserved = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    *pointer = (CUdeviceptr)(uintptr_t)reserved;
+    return reserved == MAP_FAILED ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+FUNCTION(cuMemAddressFree, (CUdeviceptr pointer, size_t bytes)) {
+    return munmap((void *)(uintptr_t)pointer, bytes) == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+FUNCTION(cuMemMap, (CUdeviceptr pointer, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
+                    unsigned long long flags)) {
+    mappings++;
+    return mmap((void *)(uintptr_t)pointer, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_of(handle),
+                0) == MAP_FAILED
+               ? CUDA_ERROR_OUT_OF_MEMORY
+               : CUDA_SUCCESS;
+}
+FUNCTION(cuMemUnmap, (CUdeviceptr pointer, size_t bytes)) {
+    mappings--;
+    return mmap((void *)(uintptr_t)pointer, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+                   MAP_FAILED
+               ? CUDA_ERROR_INVALID_VALUE
+               : CUDA_SUCCESS;
+}
+FUNCTION(cuMemSetAccess, (CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc *access, size_t count)) {
+    return CUDA_SUCCESS;
+}
+FUNCTION(cuMemHostRegister_v2, (void *pointer, size_t bytes, unsigned int flags)) {
+    return CUDA_SUCCESS;
+}
+FUNCTION(cuMemHostUnregister, (void *pointer)) {
+    return CUDA_SUCCESS;
+}
+
+/* ---------------------------------------------------------------- events ----------------------------------------- */
 
 struct CUevent_st {
     double ms; /* of the host's clock, when it was recorded */
@@ -501,7 +618,11 @@ static struct map map_of(const grs_tensor_map *opaque) {
     return map;
 }
 
+/* Zero beyond the edge, as the copy engine has it. */
 static float read_map(const struct map *map, int64_t row, int64_t column) {
+    if (row >= (int64_t)map->rows) {
+        return 0;
+    }
     return values_from_bf16(*(uint16_t *)((char *)map->base + (uint64_t)row * map->stride + (uint64_t)column * 2));
 }
 
@@ -587,6 +708,71 @@ static void leave(const grs_rank_args *const *rank, int ring) {
     }
 }
 
+/* What upstream has sent to this rank, over all launches; behind the last control word. */
+static _Atomic uint64_t *delivered(grs_control *control) {
+    return (_Atomic uint64_t *)(void *)((char *)control + offsetof(grs_control, spare) + 64);
+}
+
+/* False: the rank is to leave. */
+static bool wait_until(const _Atomic uint64_t *word, uint64_t least, const grs_control *own) {
+    const struct timespec pause = {0, 20000};
+    for (int i = 0; __atomic_load_n((const uint64_t *)word, __ATOMIC_ACQUIRE) < least; i++) {
+        if (__atomic_load_n(&own->abort, __ATOMIC_RELAXED) || i > 1000000) {
+            return false;
+        }
+        nanosleep(&pause, NULL);
+    }
+    return true;
+}
+
+/* One rank of a ring whose others are in other processes. Downstream's slots take its partials, a place a segment, once it has
+ * left the launch before. */
+static void run_shared(const grs_args *args) {
+    const grs_rank_args *me = &args->rank[0];
+    int ring = args->ring;
+    struct map a = map_of(&me->a), b = map_of(&me->b), d = map_of(&me->d);
+    int64_t c = (args->m + ring - 1) / ring, n = (int64_t)b.rows;
+    grs_control *down = me->everyone[(me->rank + ring - 1) % ring];
+    uint64_t epoch = me->control->epoch, sent = 0, got = 0;
+    uint64_t *taken = (uint64_t *)(void *)delivered(me->control) + 1; /* of what was delivered */
+    for (int t = 0; t < ring; t++) {
+        int owner = (me->rank + 1 + t) % ring;
+        int64_t first = owner * c, rows = args->m - first < c ? args->m - first : c;
+        if (rows <= 0) {
+            continue;
+        }
+        const uint16_t *in = (const uint16_t *)(void *)me->slots + (size_t)got * (size_t)(c * n);
+        uint16_t *out = (uint16_t *)(void *)me->peer_slots + (size_t)sent * (size_t)(c * n);
+        if ((t > 0 && !wait_until(delivered(me->control), *taken + 1, me->control)) ||
+            (t + 1 < ring && !wait_until((const _Atomic uint64_t *)&down->epoch, epoch, me->control))) {
+            return;
+        }
+        for (int64_t i = 0; i < rows * n; i++) {
+            int64_t row = i / n, column = i % n;
+            float own = 0;
+            for (uint64_t k = 0; k < a.columns; k++) {
+                own += read_map(&a, first + row, (int64_t)k) * read_map(&b, column, (int64_t)k);
+            }
+            uint16_t sum = values_to_bf16((t > 0 ? values_from_bf16(in[i]) : 0) + own);
+            if (t + 1 < ring) {
+                out[i] = sum;
+            } else {
+                *(uint16_t *)((char *)d.base + (uint64_t)row * d.stride + (uint64_t)column * 2) = sum;
+            }
+        }
+        *taken += t > 0;
+        got += t > 0;
+        if (t + 1 < ring) {
+            sent++;
+            __atomic_fetch_add((uint64_t *)delivered(down), 1, __ATOMIC_RELEASE);
+        }
+    }
+    if (me->rank == 0) {
+        do_wrong(&d, &a, 1);
+    }
+    __atomic_store_n(&me->control->epoch, epoch + 1, __ATOMIC_RELEASE);
+}
+
 /* A group of which some ranks have been launched: they wait for the others. */
 struct waiting {
     const void *group; /* rank 0's control words; NULL: free */
@@ -639,6 +825,11 @@ static void run_group(const grs_args *args, struct waiting *w);
 
 /* Ranks come one grid a GPU; the last one starts the work of all. */
 static void run_ring(const grs_args *args, CUstream stream) {
+    if (mappings > 0 && args->ring > 1) {
+        ring_launches++;
+        run_shared(args);
+        return;
+    }
     pthread_mutex_lock(&ring_lock);
     struct waiting *w = waiting_of(args->rank[0].everyone[0]);
     for (int i = 0; i < args->ranks; i++) {
@@ -756,10 +947,10 @@ FUNCTION(cuLaunchKernel, (CUfunction function, unsigned gx, unsigned gy, unsigne
     return CUDA_SUCCESS;
 }
 FUNCTION(cuLaunchKernelEx, (const CUlaunchConfig *config, CUfunction function, void **parameters, void **extra)) {
-    struct CUgraph_st *graph = captured_by(config->hStream);
-    if (graph && graph->count < MAX_NODES) {
-        graph->nodes[graph->count].function = function;
-        memcpy(&graph->nodes[graph->count++].args, parameters[0], sizeof(grs_args));
+    struct node *node = captured_node(config->hStream);
+    if (node) {
+        *node = (struct node){0};
+        memcpy(&node->args, parameters[0], sizeof(grs_args));
         return CUDA_SUCCESS;
     }
     log_launch(function->name);
@@ -769,8 +960,15 @@ FUNCTION(cuLaunchKernelEx, (const CUlaunchConfig *config, CUfunction function, v
 FUNCTION(cuGraphLaunch, (CUgraphExec exec, CUstream stream)) {
     struct CUgraph_st *graph = (struct CUgraph_st *)(void *)exec;
     for (int i = 0; i < graph->count; i++) {
+        const struct node *node = &graph->nodes[i];
         log_launch("graph");
-        run_ring(&graph->nodes[i].args, stream);
+        if (node->call) {
+            node->call(node->argument);
+        } else if (node->copy.Height) {
+            copy_rows(&node->copy);
+        } else {
+            run_ring(&node->args, stream);
+        }
     }
     return CUDA_SUCCESS;
 }
@@ -782,26 +980,12 @@ CUresult hostgpu_unsupported(void) {
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 #define UNSUPPORTED(symbol) __asm__(".globl " #symbol "\n.set " #symbol ", hostgpu_unsupported")
-UNSUPPORTED(cuDeviceGetUuid_v2);
 UNSUPPORTED(cuDeviceGetPCIBusId);
 UNSUPPORTED(cuDeviceTotalMem_v2);
 UNSUPPORTED(cuCtxGetDevice);
 UNSUPPORTED(cuModuleLoadDataEx);
-UNSUPPORTED(cuLaunchHostFunc);
 UNSUPPORTED(cuMemcpyDtoD_v2);
 UNSUPPORTED(cuMemcpyDtoDAsync_v2);
 UNSUPPORTED(cuMemsetD32_v2);
 UNSUPPORTED(cuMemsetD32Async);
-UNSUPPORTED(cuMemHostRegister_v2);
-UNSUPPORTED(cuMemHostUnregister);
-UNSUPPORTED(cuMemCreate);
-UNSUPPORTED(cuMemRelease);
-UNSUPPORTED(cuMemAddressReserve);
-UNSUPPORTED(cuMemAddressFree);
-UNSUPPORTED(cuMemMap);
-UNSUPPORTED(cuMemUnmap);
-UNSUPPORTED(cuMemSetAccess);
-UNSUPPORTED(cuMemGetAllocationGranularity);
-UNSUPPORTED(cuMemExportToShareableHandle);
-UNSUPPORTED(cuMemImportFromShareableHandle);
 UNSUPPORTED(cuEventSynchronize);

@@ -1,41 +1,261 @@
-/* NCCL without GPUs: an all-gather among processes that share memory. "Device" memory is the host's. */
+/* NCCL without GPUs: all-gather, reduce-scatter and split among processes that share memory. "Device" memory is the host's. Sums
+ * are made along a ring and rounded at each rank, as NCCL's are. Under a driver with cuLaunchHostFunc a reduce-scatter is in the
+ * order of its stream, so that graphs hold it. */
 #include "tests/shim_nccl.h"
 
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <dlfcn.h>
+
+#include "tools/grsrun_values.h"
+
+enum { SUCCESS = 0, INVALID = 4, UINT8 = 1, BFLOAT16 = 9, SUM = 0, IN_PROGRESS = 7 };
+#define ROOM ((size_t)1 << 16)
 
 #define FUNCTION(type, name, parameters)                                                                               \
     type name parameters;                                                                                              \
     type name parameters
 
+static struct shim_nccl_counts counts;
+FUNCTION(const struct shim_nccl_counts *, shim_nccl_get, (void)) {
+    return &counts;
+}
+
+/* ---------------------------------------------------------------- what a communicator is ------------------------ */
+
 FUNCTION(int, ncclCommCount, (const struct ncclComm *comm, int *count)) {
     *count = comm->size;
-    return 0;
+    return SUCCESS;
 }
 FUNCTION(int, ncclCommUserRank, (const struct ncclComm *comm, int *rank)) {
     *rank = comm->rank;
-    return 0;
+    return SUCCESS;
 }
 FUNCTION(int, ncclCommCuDevice, (const struct ncclComm *comm, int *device)) {
     *device = comm->device;
-    return 0;
+    return SUCCESS;
 }
 FUNCTION(int, ncclCommGetAsyncError, (struct ncclComm * comm, int *error)) {
-    *error = comm->fails;
-    return 0;
+    *error = comm->in_progress > 0 ? IN_PROGRESS : comm->mapped > 0 ? comm->async_fails : comm->fails;
+    comm->in_progress -= comm->in_progress > 0;
+    return SUCCESS;
 }
 FUNCTION(const char *, ncclGetErrorString, (int status)) {
     return status == 0 ? "no error" : "unhandled shim error";
 }
-FUNCTION(int, ncclAllGather,
-         (const void *from, void *to, size_t count, int type, struct ncclComm *comm, void *stream)) {
-    if (comm->fails != 0 || type != 1 || stream == NULL || count > comm->room) {
-        return comm->fails != 0 ? comm->fails : 4;
+FUNCTION(int, ncclGetVersion, (int *version)) {
+    *version = 22809;
+    return SUCCESS;
+}
+
+/* ---------------------------------------------------------------- making one ------------------------------------ */
+
+struct area {
+    pthread_barrier_t barrier;
+    int ready;
+    _Alignas(64) char shared[];
+};
+
+static size_t area_bytes(int size) {
+    return sizeof(struct area) + (size_t)size * ROOM;
+}
+
+/* The ranks of a new communicator meet in a file of that name; its rank 0 makes it, and takes the name away when all have come. */
+static int meet(const char *name, int rank, int size, struct ncclComm **out) {
+    const struct timespec pause = {0, 1000000};
+    int file = rank == 0 ? open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
+    struct stat about = {0};
+    if (rank == 0 && (file < 0 || ftruncate(file, (off_t)area_bytes(size)) != 0)) {
+        return INVALID;
     }
-    memcpy(comm->shared + (size_t)comm->rank * comm->room, from, count);
+    for (int i = 0; (size_t)about.st_size < area_bytes(size) && i < 60000; i++) {
+        file = file < 0 ? open(name, O_RDWR | O_CLOEXEC) : file;
+        if (file < 0 || fstat(file, &about) != 0 || (size_t)about.st_size < area_bytes(size)) {
+            nanosleep(&pause, NULL);
+        }
+    }
+    struct area *area = mmap(NULL, area_bytes(size), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    close(file);
+    if (area == MAP_FAILED) {
+        return INVALID;
+    }
+    if (rank == 0) {
+        pthread_barrierattr_t attributes;
+        pthread_barrierattr_init(&attributes);
+        pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+        pthread_barrier_init(&area->barrier, &attributes, (unsigned)size);
+        __atomic_store_n(&area->ready, 1, __ATOMIC_RELEASE);
+    }
+    while (!__atomic_load_n(&area->ready, __ATOMIC_ACQUIRE)) {
+        nanosleep(&pause, NULL);
+    }
+    pthread_barrier_wait(&area->barrier);
+    if (rank == 0) {
+        unlink(name);
+    }
+    *out = calloc(1, sizeof(**out));
+    **out = (struct ncclComm){.rank = rank,
+                              .size = size,
+                              .shared = area->shared,
+                              .room = ROOM,
+                              .barrier = &area->barrier,
+                              .mapped = area_bytes(size)};
+    counts.alive++;
+    return SUCCESS;
+}
+
+static void new_name(char *out, size_t size) {
+    static int count;
+    snprintf(out, size, "/dev/shm/grs-shim-nccl-%d-%d", (int)getpid(), count++);
+}
+
+struct unique_id {
+    char name[128];
+};
+FUNCTION(int, ncclGetUniqueId, (struct unique_id * id)) {
+    memset(id, 0, sizeof(*id));
+    new_name(id->name, sizeof(id->name));
+    return SUCCESS;
+}
+FUNCTION(int, ncclCommInitRank, (struct ncclComm * *out, int size, struct unique_id id, int rank)) {
+    return meet(id.name, rank, size, out);
+}
+
+static void gather(struct ncclComm *comm, const void *from, size_t bytes, void *to) {
+    memcpy(comm->shared + (size_t)comm->rank * comm->room, from, bytes);
     pthread_barrier_wait(comm->barrier);
     for (int rank = 0; rank < comm->size; rank++) {
-        memcpy((char *)to + (size_t)rank * count, comm->shared + (size_t)rank * comm->room, count);
+        memcpy((char *)to + (size_t)rank * bytes, comm->shared + (size_t)rank * comm->room, bytes);
     }
     pthread_barrier_wait(comm->barrier);
-    return 0;
+}
+
+struct choice {
+    int color, key;
+    char name[64];
+};
+
+FUNCTION(int, ncclCommSplit, (struct ncclComm * comm, int color, int key, struct ncclComm **out, void *config)) {
+    struct choice mine = {.color = color, .key = key}, *all = calloc((size_t)comm->size, sizeof(*all));
+    int rank = 0, size = 0;
+    const char *name = NULL;
+    new_name(mine.name, sizeof(mine.name));
+    if (config != NULL || sizeof(mine) > comm->room) {
+        return INVALID;
+    }
+    gather(comm, &mine, sizeof(mine), all);
+    for (int i = 0; i < comm->size; i++) {
+        if (all[i].color == color) {
+            size++;
+            rank += all[i].key < key;
+            name = name == NULL || all[i].key == 0 ? all[i].name : name;
+        }
+    }
+    int status = comm->split_fails != 0 ? comm->split_fails : meet(name, rank, size, out);
+    free(all);
+    if (status == SUCCESS) {
+        (*out)->device = comm->device;
+        (*out)->scatter_fails = comm->scatter_fails;
+        (*out)->async_fails = comm->async_fails;
+        (*out)->in_progress = comm->in_progress;
+    }
+    return status == SUCCESS && comm->in_progress > 0 ? IN_PROGRESS : status;
+}
+
+static int end(struct ncclComm *comm) {
+    if (comm->mapped == 0) { /* the test's own: nobody but the test may end it */
+        return INVALID;
+    }
+    munmap((void *)comm->barrier, comm->mapped);
+    free(comm);
+    counts.alive--;
+    return SUCCESS;
+}
+FUNCTION(int, ncclCommDestroy, (struct ncclComm * comm)) {
+    return end(comm);
+}
+FUNCTION(int, ncclCommAbort, (struct ncclComm * comm)) {
+    counts.aborted++;
+    return end(comm);
+}
+
+/* ---------------------------------------------------------------- work ------------------------------------------ */
+
+FUNCTION(int, ncclAllGather,
+         (const void *from, void *to, size_t count, int type, struct ncclComm *comm, void *stream)) {
+    if (comm->fails != 0 || type != UINT8 || stream == NULL || count > comm->room) {
+        return comm->fails != 0 ? comm->fails : INVALID;
+    }
+    gather(comm, from, count, to);
+    return comm->in_progress > 0 ? IN_PROGRESS : SUCCESS;
+}
+
+struct scatter {
+    struct ncclComm *comm;
+    const uint16_t *from;
+    uint16_t *to;
+    size_t count;
+};
+
+/* A piece of every rank's share at a time: what all ranks have for all. */
+static void scatter_now(void *argument) {
+    const struct scatter *scatter = argument;
+    struct ncclComm *comm = scatter->comm;
+    size_t size = (size_t)comm->size, most = comm->room / 2 / size;
+    counts.scatters++;
+    for (size_t first = 0; first < scatter->count; first += most) {
+        size_t piece = scatter->count - first < most ? scatter->count - first : most;
+        uint16_t *mine = (uint16_t *)(void *)(comm->shared + (size_t)comm->rank * comm->room);
+        for (size_t rank = 0; rank < size; rank++) {
+            memcpy(mine + rank * piece, scatter->from + rank * scatter->count + first, piece * 2);
+        }
+        pthread_barrier_wait(comm->barrier);
+        for (size_t i = 0; i < piece; i++) {
+            uint16_t sum = 0;
+            for (size_t hop = 1; hop <= size; hop++) {
+                size_t rank = ((size_t)comm->rank + hop) % size;
+                const uint16_t *of = (const uint16_t *)(void *)(comm->shared + rank * comm->room);
+                uint16_t x = of[(size_t)comm->rank * piece + i];
+                sum = hop == 1 ? x : values_to_bf16(values_from_bf16(sum) + values_from_bf16(x));
+            }
+            scatter->to[first + i] = sum;
+        }
+        pthread_barrier_wait(comm->barrier);
+    }
+}
+
+typedef int launch_function(void *stream, void (*call)(void *), void *argument);
+typedef int capturing_function(void *stream, int *status);
+
+static void *driver_symbol(const char *name) {
+    const char *path = getenv("GRS_LIBCUDA");
+    void *library = path == NULL ? NULL : dlopen(path, RTLD_NOW | RTLD_NOLOAD);
+    return library == NULL ? NULL : dlsym(library, name);
+}
+
+FUNCTION(int, ncclReduceScatter,
+         (const void *from, void *to, size_t count, int type, int op, struct ncclComm *comm, void *stream)) {
+    if (comm->scatter_fails != 0 || type != BFLOAT16 || op != SUM || count == 0) {
+        return comm->scatter_fails != 0 ? comm->scatter_fails : INVALID;
+    }
+    struct scatter *scatter = malloc(sizeof(*scatter)); /* a graph keeps it */
+    *scatter = (struct scatter){comm, from, to, count};
+    launch_function *launch = (launch_function *)driver_symbol("cuLaunchHostFunc");
+    capturing_function *capturing = (capturing_function *)driver_symbol("cuStreamIsCapturing");
+    int is_capturing = 0;
+    if (launch != NULL && capturing != NULL && capturing(stream, &is_capturing) == 0 && is_capturing) {
+        comm->captured++;
+        return launch(stream, scatter_now, scatter) == 0 ? SUCCESS : INVALID;
+    }
+    scatter_now(scatter);
+    free(scatter);
+    return comm->in_progress > 0 ? IN_PROGRESS : SUCCESS;
 }
