@@ -44,7 +44,7 @@ FUNCTION(int, ncclCommCuDevice, (const struct ncclComm *comm, int *device)) {
     return SUCCESS;
 }
 FUNCTION(int, ncclCommGetAsyncError, (struct ncclComm * comm, int *error)) {
-    *error = comm->in_progress > 0 ? IN_PROGRESS : comm->mapped > 0 ? comm->async_fails : comm->fails;
+    *error = comm->in_progress > 0 ? IN_PROGRESS : comm->parent ? comm->parent->async_fails : comm->fails;
     comm->in_progress -= comm->in_progress > 0;
     return SUCCESS;
 }
@@ -138,6 +138,15 @@ static void gather(struct ncclComm *comm, const void *from, size_t bytes, void *
     pthread_barrier_wait(comm->barrier);
 }
 
+static int end(struct ncclComm *comm) {
+    if (comm->mapped == 0) { /* the test's own: nobody but the test may end it */
+        return INVALID;
+    }
+    munmap((void *)comm->barrier, comm->mapped);
+    free(comm);
+    counts.alive--;
+    return SUCCESS;
+}
 struct choice {
     int color, key;
     char name[64];
@@ -159,26 +168,22 @@ FUNCTION(int, ncclCommSplit, (struct ncclComm * comm, int color, int key, struct
             name = name == NULL || all[i].key == 0 ? all[i].name : name;
         }
     }
-    int status = comm->split_fails != 0 ? comm->split_fails : meet(name, rank, size, out);
+    int status = meet(name, rank, size, out);
     free(all);
+    if (status == SUCCESS && comm->split_fails != 0) {
+        end(*out);
+        *out = NULL;
+        return comm->split_fails;
+    }
     if (status == SUCCESS) {
         (*out)->device = comm->device;
         (*out)->scatter_fails = comm->scatter_fails;
-        (*out)->async_fails = comm->async_fails;
+        (*out)->parent = comm;
         (*out)->in_progress = comm->in_progress;
     }
     return status == SUCCESS && comm->in_progress > 0 ? IN_PROGRESS : status;
 }
 
-static int end(struct ncclComm *comm) {
-    if (comm->mapped == 0) { /* the test's own: nobody but the test may end it */
-        return INVALID;
-    }
-    munmap((void *)comm->barrier, comm->mapped);
-    free(comm);
-    counts.alive--;
-    return SUCCESS;
-}
 FUNCTION(int, ncclCommDestroy, (struct ncclComm * comm)) {
     return end(comm);
 }

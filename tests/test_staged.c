@@ -360,10 +360,6 @@ static void test_errors_of_creation(void **state) {
     prepare_rank = NULL;
 }
 
-static void fail_async(int rank) {
-    nccl.async_fails = rank == 2 ? 6 : 0;
-}
-
 static void work_faults(grs_ctx *unused, int rank) {
     (void)unused;
     use_shims(rank);
@@ -397,6 +393,8 @@ static void work_faults(grs_ctx *unused, int rank) {
     require(grs_launch_local(&comm, kernel, &p.operands, NULL, &err) == GRS_ERR_ARGUMENT);
     require(strstr(err.text, "one rank of an ncclComm_t; each rank calls grs_launch") != NULL);
 
+    require(grs_comm_check(comm, &err) == GRS_OK);
+    nccl.async_fails = rank == 2 ? 6 : 0;
     require(grs_comm_check(comm, &err) == (rank == 2 ? GRS_ERR_PEER : GRS_OK));
     require(rank != 2 || strcmp(err.text, "rank 2: NCCL between the nodes: unhandled shim error") == 0);
     meet_all();
@@ -414,14 +412,12 @@ static void work_faults(grs_ctx *unused, int rank) {
 static void test_faults(void **state) {
     static const char *const shapes[] = {"aabb", "abcd"};
     (void)state;
-    prepare_rank = fail_async;
     for (int shape = 0; shape < 2; shape++) {
         letters = shapes[shape];
         run_ranks(4, work_faults);
         assert_ranks_ended_well();
         leave_stage();
     }
-    prepare_rank = NULL;
 }
 
 int main(void) {
