@@ -200,7 +200,7 @@ static grs_status launch_one(grs_comm *comm, const grs_kernel *kernel, const grs
     if (prepared == NULL) {
         return err->status;
     }
-    grs_status status = operands_check(comm->rank, &kernel->plan, prepared->max_m, operands, err);
+    grs_status status = operands_validate(comm->rank, &kernel->plan, prepared->max_m, operands, err);
     return status == GRS_OK ? launch_rows(comm, prepared, operands, operands->M, stream, err) : status;
 }
 
@@ -266,7 +266,7 @@ static grs_status check_local(grs_comm *const *comms, const grs_kernel *kernel, 
                              "; allowed: the same M on all ranks",
                              rank, operands[rank].M, operands[0].M);
         }
-        status = operands_check(rank, &kernel->plan, (*prepared)->max_m, &operands[rank], err);
+        status = operands_validate(rank, &kernel->plan, (*prepared)->max_m, &operands[rank], err);
     }
     return status;
 }

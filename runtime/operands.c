@@ -21,8 +21,8 @@ static grs_status check_matrix(int rank, const char *name, const void *base, int
     return GRS_OK;
 }
 
-grs_status operands_check(int rank, const struct plan *plan, int64_t prepared_m, const grs_operands *operands,
-                          grs_error *err) {
+grs_status operands_validate(int rank, const struct plan *plan, int64_t prepared_m, const grs_operands *operands,
+                             grs_error *err) {
     const struct plan_shape *shape = &plan->shape;
     int64_t M = operands->M, first, kept;
     grs_status status;

@@ -101,7 +101,7 @@ static grs_status launch(struct staged *staged, const grs_kernel *kernel, const 
         return error_set(err, GRS_ERR_STATE, "rank %d: grs_comm_prepare was not called for %s", rank, plan->name);
     }
     grs_status status = group_check(staged->inner, NULL) == GRS_OK ? GRS_OK : staged_check(staged, err);
-    if (status != GRS_OK || (status = operands_check(rank, plan, prepared->max_m, operands, err)) != GRS_OK ||
+    if (status != GRS_OK || (status = operands_validate(rank, plan, prepared->max_m, operands, err)) != GRS_OK ||
         (status = group_enter(group, staged->inner->device, err)) != GRS_OK) {
         return status;
     }
