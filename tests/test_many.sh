@@ -78,6 +78,11 @@ cat >"$TMP/build/tests/gpu/test_groups" <<'END'
 echo test_groups >>"$STUB_LOG"
 [[ ${STUB_WRONG:-} != groups ]]
 END
+cat >"$TMP/build/tests/gpu/test_nccl" <<'END'
+#!/usr/bin/env bash
+echo test_nccl >>"$STUB_LOG"
+[[ ${STUB_WRONG:-} != nodes ]]
+END
 cat >"$TMP/build/grsrun" <<'END'
 #!/usr/bin/env python3
 import json, os, signal, subprocess, sys, time
@@ -89,7 +94,7 @@ with open(os.environ["STUB_LOG"], "a") as log:
 if "--version" in words:
     print("grsrun 0.1.0 (stub)")
 elif "--help" in words:
-    print("" if wrong == "nodes" else "  --nodes N")
+    print("  --skew")
 elif wrong == "hang" and "--graph" in words:
     child = subprocess.Popen(["sleep", "1000"])
     print(child.pid, file=open(os.environ["STUB_LOG"] + ".pid", "w"), flush=True)
@@ -137,7 +142,7 @@ else:
     if value("--save"):
         json.dump({"kind": "bench", "gpu": "Stub", "rows": rows}, open(value("--save"), "w"))
 END
-chmod +x "$TMP"/bin/* "$TMP"/build/grsrun "$TMP"/build/tests/gpu/test_groups
+chmod +x "$TMP"/bin/* "$TMP"/build/grsrun "$TMP"/build/tests/gpu/test_{groups,nccl}
 
 many() { # GPUS STEPS...
     rm -rf "$STUB_LOG" "$TMP/results"
@@ -189,7 +194,7 @@ check "a rank that outlives the others" wrong left killed 'is left'
 check "a baseline that was not measured" wrong models models "without a value: [(256, 8192, 2048, 'cublas_nccl_us')"
 check "PyTorch's operator without a time" wrong_async
 check "groups that disturb one another" wrong groups groups 'FAILED'
-check "a grsrun without --nodes" wrong nodes nodes 'this grsrun has no --nodes'
+check "nodes whose results are wrong" wrong nodes nodes 'FAILED'
 check "a step that hangs" hangs
 check "one GPU" one_gpu
 check "a step that is none" no_such_step
@@ -209,4 +214,18 @@ check "the test of two groups is built" make -s BUILD="$real" "$real/tests/gpu/t
 check "two groups on two GPUs each" groups_pass 4
 check "two groups on one GPU" groups_pass 1
 check "groups whose results are wrong" groups_fail
+
+# ---------------------------------------------------------------- several nodes
+
+nodes() { # CODE
+    GRS_LIBCUDA=$real/tests/shim/libhostgpu.so GRS_NCCL=$real/tests/shim/libnccl.so GRS_ARCH=sm_90a GRS_CACHE_DIR=$TMP/nodes \
+        exits "$1" timeout 300 "$real/tests/gpu/test_nccl"
+}
+nodes_pass() { nodes 0 && says out '1..4' && ! grep '^not ok' "$TMP/out"; }
+nodes_fail() { # one bit of one element is wrong in every launch of a kernel
+    HOSTGPU_FAULT=flip nodes 1 && says out 'not ok 1 - ' && says out 'not ok 2 - ' && says out 'not ok 3 - ' && says out 'not ok 4 - '
+}
+check "the test of nodes is built" make -s BUILD="$real" "$real/tests/gpu/test_nccl" "$real"/tests/shim/lib{hostgpu,nccl}.so
+check "nodes of an ncclComm_t" nodes_pass
+check "nodes whose kernels are wrong" nodes_fail
 finish

@@ -15,7 +15,7 @@
 #   models     bench/run.sh models, without PyTorch's operator
 #   groups     two groups of half of the ranks each at once: in one process, in two, and a process a rank
 #   skew       grsrun --bench --skew: N 4096, K 2048, M 256 … 8192
-#   nodes      two nodes of half of the GPUs each, NCCL between them
+#   nodes      nodes of an ncclComm_t, two of half of the GPUs each among them: NCCL between their kernels
 #   async      PyTorch's operator, into the table of models
 #
 # Environment: GPUS: so many of those there are; BUDGET: seconds for all steps (530); BENCH_OUT: where results and each step's output
@@ -50,6 +50,11 @@ precompile() {
     "$grsrun" --precompile "${sweep[@]}" --bench --skew || failed=1
     "$grsrun" --precompile "${odd[@]}" || failed=1
     "$grsrun" --precompile "${halves[@]}" --shape 256:8192,4096,2048 || failed=1
+    local tp # of tests/gpu/test_nccl.c: K is 256 / tp, and nodes have kernels of their own
+    for tp in 2,1 2,2 3,1 4,2 "$n,$half"; do
+        m=$((256 / ${tp%,*} / 8 * 8))
+        "$grsrun" --precompile --shape "1,5,130,257,264,$m" --tp "$tp" || failed=1
+    done
     for m in 600 130 7 257 64; do # tests/gpu/test_groups.c
         "$grsrun" --precompile --shape "$m,256,128" --tp "$((n >= 4 ? half : 2))" || failed=1
     done
@@ -180,14 +185,7 @@ step_skew() {
     "$grsrun" --bench --skew "${sweep[@]}" --iters 10 --save "$out/$gpu-x$n-skew.json" && measured_rows "$out/$gpu-x$n-skew.json" 12 ours_us,skew
 }
 
-step_nodes() {
-    "$grsrun" --help | grep -q -- '--nodes' || { echo "this grsrun has no --nodes"; return 1; }
-    command -v "$torchrun" >/dev/null || { echo "there is no $torchrun (TORCHRUN may name it)"; return 1; }
-    "$torchrun" --no-python --nproc-per-node "$n" "$grsrun" --procs --nodes 2 --shape 256:8192,4096,2048 --tp "$n" >"$tmp/table" 2>&1
-    local code=$?
-    cat "$tmp/table"
-    [[ $code -eq 0 && $(grep -c ' ok$' "$tmp/table") -ge 12 ]] && ! grep -qF FAILED "$tmp/table"
-}
+step_nodes() { "$BUILD/tests/gpu/test_nccl"; }
 
 step_async() {
     GPUS=$n BENCH_OUT=$out bench/run.sh models-async-tp && measured_rows "$out/$gpu-x$n-models.json" 42 async_tp_us
