@@ -1,6 +1,7 @@
 /* Communicators over several nodes, with numbers: ranks in processes of their own, on stand-ins for NCCL and for a driver that
  * computes on the host. GRS_NODE says which node a rank counts as. */
 #define FIXTURE_DRIVER "libhostgpu.so"
+#include "runtime/staged.h"
 #include "tests/processes_fixture.h"
 #include "tests/shim_nccl.h"
 #include "tools/grsrun_values.h"
@@ -420,12 +421,134 @@ static void test_faults(void **state) {
     }
 }
 
+/* One rank gets no memory: every rank is told, and can try again. */
+static const struct driver *real;
+static size_t refused_bytes;
+
+static CUresult refuse(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream) {
+    return bytes == refused_bytes ? CUDA_ERROR_OUT_OF_MEMORY : real->cuMemsetD8Async(to, value, bytes, stream);
+}
+
+static void work_no_memory(grs_ctx *unused, int rank) {
+    (void)unused;
+    use_shims(rank);
+    grs_ctx *ctx = new_context();
+    grs_comm *comm = must_create(ctx);
+    const grs_kernel *kernel = NULL;
+    struct driver table = *comm->group->drv;
+    struct problem p = make_problem(rank, 4, 0, 1);
+    real = comm->group->drv;
+    table.cuMemsetD8Async = refuse;
+    require(grs_ctx_get(ctx, 1, N, K, stage->size, &kernel, &err) == GRS_OK);
+    refused_bytes = (size_t)(comm->staged->nodes.count * (MOST / stage->size) * N) * 2;
+    comm->group->drv = rank == 1 ? &table : real;
+    note(rank, grs_comm_prepare(comm, kernel, MOST, &err));
+    comm->group->drv = real;
+    require(grs_launch(comm, kernel, &p.operands, NULL, &err) == GRS_ERR_STATE);
+    require(grs_comm_prepare(comm, kernel, MOST, &err) == GRS_OK);
+    launch_and_check(comm, kernel, MOST, 0);
+    grs_comm_destroy(comm);
+    require(counts()->alive == 0);
+    grs_ctx_close(ctx);
+}
+
+static void test_no_memory(void **state) {
+    static const char *const shapes[] = {"aabb", "abcd"};
+    (void)state;
+    for (int shape = 0; shape < 2; shape++) {
+        letters = shapes[shape];
+        run_ranks(4, work_no_memory);
+        assert_same_error(GRS_ERR_MEMORY, shape == 0 ? "rank 1: cuMemsetD8Async(1536 bytes for the sums of a node)"
+                                                     : "rank 1: cuMemsetD8Async(3072 bytes for the sums of a node)");
+        leave_stage();
+    }
+}
+
+/* Kernels of node a were aborted, by a failed launch say: what NCCL has in flight there may never end, so it is ended by an abort
+ * and not waited for. Node b knows nothing of it. */
+static void work_aborted_node(grs_ctx *unused, int rank) {
+    (void)unused;
+    use_shims(rank);
+    grs_ctx *ctx = new_context();
+    grs_comm *comm = must_create(ctx);
+    if (rank == 0) {
+        require(group_abort(comm->staged->inner->group, &err) == GRS_OK);
+    }
+    meet_all();
+    require(grs_comm_check(comm, &err) == (rank < 2 ? GRS_ERR_STATE : GRS_OK));
+    require(rank >= 2 || strstr(err.text, "node 0, whose ranks 0 to 1 are 0 to 1 in what follows: ") == err.text);
+    meet_all();
+    grs_comm_destroy(comm);
+    require(counts()->alive == 0 && counts()->aborted == (rank < 2));
+    grs_ctx_close(ctx);
+}
+
+static void test_aborted_node(void **state) {
+    (void)state;
+    letters = "aabb";
+    run_ranks(4, work_aborted_node);
+    assert_ranks_ended_well();
+    leave_stage();
+}
+
+/* A kernel of the caller's that needs two within the node. Which N has such is the planner's business. */
+static void work_classes(grs_ctx *unused, int rank) {
+    (void)unused;
+    use_shims(rank);
+    grs_ctx *ctx = new_context();
+    grs_comm *comm = must_create(ctx);
+    const grs_kernel *kernel = NULL, *first = NULL;
+    int64_t n, most = 0;
+    for (n = 264; n <= 4096; n += 256) {
+        require(grs_ctx_get(ctx, 1, n, K, stage->size, &kernel, &err) == GRS_OK);
+        require(grs_ctx_get(ctx, 1, n, K, 1, &first, &err) == GRS_OK);
+        most = first->plan.shape.m_max + 1; /* the first M of the second class */
+        if (most <= kernel->plan.shape.m_max && most < 100000) {
+            break;
+        }
+    }
+    require(n <= 4096);
+    require(grs_comm_prepare(comm, kernel, most, &err) == GRS_OK && comm->staged->kernels->count == 2);
+    /* Filled with zeros; the launches are looked at, not their results. */
+    const grs_operands operands = {.A = calloc((size_t)(most * K), 2),
+                                   .lda = K,
+                                   .B = calloc((size_t)(n * K), 2),
+                                   .ldb = K,
+                                   .D = calloc((size_t)(most * n), 2),
+                                   .ldd = n};
+    for (int64_t M = most; M >= most - 1; M--) {
+        grs_operands now = operands;
+        now.M = M;
+        require(grs_launch(comm, kernel, &now, NULL, &err) == GRS_OK);
+        const struct grs_comm *inner = comm->staged->inner;
+        require(inner->latest_m == M && inner->latest_kernel == comm->staged->kernels->inner[M == most]);
+        const struct plan_shape *shape = &inner->latest_kernel->kernel->plan.shape;
+        require(shape->tp == 1 && shape->m_min <= M && M <= shape->m_max);
+    }
+    free((void *)(uintptr_t)operands.A);
+    free((void *)(uintptr_t)operands.B);
+    free(operands.D);
+    grs_comm_destroy(comm);
+    grs_ctx_close(ctx);
+}
+
+static void test_classes(void **state) {
+    (void)state;
+    letters = "ab";
+    run_ranks(2, work_classes);
+    assert_ranks_ended_well();
+    leave_stage();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_errors_of_prepare),
         cmocka_unit_test(test_errors_of_creation),
         cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_aborted_node),
+        cmocka_unit_test(test_classes),
     };
     return cmocka_run_group_tests(tests, fixture_open, NULL);
 }
