@@ -261,7 +261,7 @@ int grs_comm_device(const grs_comm *comm);
  * (rank, role, CTA, owner, tile, epoch, word seen; a line a rank, this one's first), or GRS_ERR_STATE after an abort, or
  * GRS_ERR_PEER when another rank's process has ended without destroying its communicator (kernels in flight are aborted).
  * Over several nodes: what happened on this rank's node, and GRS_ERR_PEER with what NCCL says of the others.
- * Over several nodes it speaks of this rank's node and of NCCL: what another node met is not known here (docs/nodes.md). */
+ * What another node met otherwise is not known here: its wait that expired may have spoilt this rank's D (docs/nodes.md). */
 GRS_API
 grs_status grs_comm_check(grs_comm *comm, grs_error *err);
 /* Raises the abort words: kernels in flight leave on every rank, in whichever process; later launches are refused. Over several
