@@ -19,7 +19,17 @@ struct making {
     struct nodes_hello hello[GRS_MAX_TP];
     struct verdict verdict[GRS_MAX_TP]; /* of the latest step */
     grs_error bootstrap_error;
+    bool
+        is_cut_off; /* an exchange among all ranks failed here: the others may stand in it, and NCCL's kernel with them */
 };
+
+/* What was made and will not be used. Its end would wait for the device, and so for a kernel of NCCL's that may never end: then it is
+ * left behind. */
+static void drop(const struct making *making, grs_comm *comm) {
+    if (!making->is_cut_off) {
+        grs_comm_destroy(comm);
+    }
+}
 
 /* ---------------------------------------------------------------- agreement ------------------------------------- */
 
@@ -42,6 +52,10 @@ static grs_status agree(struct making *making, grs_status mine, const grs_error 
     grs_status all = GRS_OK;
     verdict_set(&verdict, mine, my_error);
     grs_status status = nccl_gather(&making->world, what, &verdict, sizeof(verdict), making->verdict, err);
+    making->is_cut_off |= status != GRS_OK;
+    if (status == GRS_ERR_PEER) { /* of this rank's, and no verdict that all of them have */
+        status = error_set(err, GRS_ERR_DRIVER, "%s", err->text);
+    }
     for (int rank = 0; rank < making->world.size && status == GRS_OK; rank++) {
         struct verdict *of = &making->verdict[rank];
         of->status = (int32_t)told_status(of->status);
@@ -114,11 +128,11 @@ static grs_status make_staged(struct making *making, grs_comm *inner, grs_comm *
         mine = staged_make(inner, &making->nodes, making->rank, &making->nccl, across, making->world.seconds, &made,
                            &own_error);
     } else {
-        grs_comm_destroy(inner);
+        drop(making, inner);
     }
     grs_status status = agree(making, mine, &own_error, err);
     if (status != GRS_OK) {
-        grs_comm_destroy(made);
+        drop(making, made);
         return status;
     }
     *out = made;
@@ -152,12 +166,12 @@ static grs_status make(struct making *making, grs_comm **out, grs_error *err) {
     bool has_group = making->nodes.local > 1 || making->nodes.count == 1;
     if (has_group) {
         status = make_group(making, &inner, &own_error);
-        if (status == GRS_ERR_TIMEOUT) { /* an all-gather is pending: nothing more can be exchanged */
+        if (status != GRS_OK && making->bootstrap_error.status == GRS_ERR_TIMEOUT) { /* an all-gather is pending */
             return error_set(err, status, "%s", own_error.text);
         }
         status = agree(making, status, &own_error, err);
         if (status != GRS_OK) {
-            grs_comm_destroy(inner);
+            drop(making, inner);
             inner = NULL;
         }
         if (status == GRS_ERR_PEER && making->world.size > 1) { /* no fused group on some node: none anywhere */
@@ -168,7 +182,7 @@ static grs_status make(struct making *making, grs_comm **out, grs_error *err) {
         }
     }
     if (inner == NULL && (status = make_alone(making, &inner, err)) != GRS_OK) {
-        grs_comm_destroy(inner);
+        drop(making, inner);
         return status;
     }
     if (making->nodes.count == 1) {

@@ -129,7 +129,7 @@ static grs_status gather_on(const struct nccl_end *end, const char *what, CUstre
     return result == CUDA_SUCCESS ? GRS_OK : driver_error(drv, err, result, "cuMemcpyDtoH(what NCCL gathered)");
 }
 
-/* With the context current. Memory and stream are left behind after a timeout, since NCCL may still use them. */
+/* With the context current. Memory and stream are left behind while NCCL may still use them. */
 static grs_status gather(const struct nccl_end *end, const char *what, const void *mine, size_t bytes, void *all,
                          grs_error *err) {
     const struct driver *drv = end->drv;
@@ -149,7 +149,7 @@ static grs_status gather(const struct nccl_end *end, const char *what, const voi
     grs_status status = result == CUDA_SUCCESS ? gather_on(end, what, stream, from, to, mine, bytes, all, err)
                                                : driver_error(drv, err, result, "cuMemAlloc(%zu bytes for NCCL)",
                                                               bytes * (size_t)end->size);
-    if (status == GRS_ERR_TIMEOUT) {
+    if (status != GRS_OK && drv->cuStreamQuery(stream) != CUDA_SUCCESS) {
         return status;
     }
     if (from != 0) {

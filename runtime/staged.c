@@ -57,12 +57,14 @@ grs_status staged_make(struct grs_comm *inner, const struct nodes *nodes, int ra
 
 /* After an abort NCCL's kernels may wait for ranks that never come: they are ended before anything is waited for. */
 static void end_nccl(struct staged *staged) {
+    grs_error err;
+    bool well = staged_check(staged, &err) == GRS_OK;
     ncclComm_t across = atomic_exchange(&staged->across, NULL);
     const struct group *group = staged->inner->group;
     if (across == NULL || group_enter(group, staged->inner->device, NULL) != GRS_OK) {
         return;
     }
-    if (group_check(staged->inner, NULL) != GRS_OK) {
+    if (!well) {
         staged->nccl.abort(across);
     } else {
         group->drv->cuCtxSynchronize(); /* a failure was some kernel's, and freeing is still right */
@@ -118,17 +120,27 @@ static grs_status of_node(const struct staged *staged, grs_status status, grs_er
 grs_status staged_check(struct staged *staged, grs_error *err) {
     grs_status status = grs_comm_check(staged->inner, err);
     int error = NCCL_SUCCESS;
-    ncclComm_t across = atomic_load(&staged->across);
-    if (status != GRS_OK || across == NULL) {
+    if (status != GRS_OK) {
         return of_node(staged, status, err);
     }
-    int asked = staged->nccl.async_error(across, &error);
-    error = asked == NCCL_SUCCESS ? error : asked;
+    if (pthread_mutex_trylock(&staged->nccl_lock) == 0) { /* else a launch or an abort is inside NCCL: another time */
+        ncclComm_t across = atomic_load(&staged->across);
+        int asked = across == NULL ? NCCL_SUCCESS : staged->nccl.async_error(across, &error);
+        error = asked == NCCL_SUCCESS ? error : asked;
+        pthread_mutex_unlock(&staged->nccl_lock);
+    }
     if (error != NCCL_SUCCESS && error != NCCL_IN_PROGRESS) {
         return error_set(err, GRS_ERR_PEER, "rank %d: NCCL between the nodes: %s", staged->handle.rank,
                          staged->nccl.error_text(error));
     }
     return GRS_OK;
+}
+
+void staged_cut_off(struct staged *staged) {
+    ncclComm_t across = atomic_exchange(&staged->across, NULL);
+    if (across != NULL) {
+        staged->nccl.abort(across);
+    }
 }
 
 grs_status staged_abort(struct staged *staged, grs_error *err) {

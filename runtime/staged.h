@@ -57,6 +57,8 @@ grs_status staged_launch(grs_comm *comm, const grs_kernel *kernel, const grs_ope
                          grs_error *err);
 grs_status staged_check(struct staged *staged, grs_error *err);
 grs_status staged_abort(struct staged *staged, grs_error *err);
+/* After an exchange that failed: ends what NCCL has pending, so that nothing later waits for it. Of no more use then. */
+void staged_cut_off(struct staged *staged);
 int staged_size(const struct staged *staged);
 void staged_path(const struct staged *staged, grs_path_info *out);
 

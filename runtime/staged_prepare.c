@@ -109,6 +109,9 @@ static grs_status agree(struct staged *staged, struct proposal *mine, grs_status
     }
     verdict_set(&mine->verdict, status, my_error);
     status = exchange(staged, mine, sizeof(*mine), all, err);
+    if (status != GRS_OK) {
+        staged_cut_off(staged);
+    }
     status = status == GRS_OK ? judge(all, staged->size, err) : status;
     free(all);
     return status;
@@ -257,7 +260,7 @@ static grs_status warm_up(struct staged *staged, const struct plan_shape *shape,
                                  .size = staged->nodes.count,
                                  .device = staged->inner->device->device,
                                  .seconds = staged->setup_seconds};
-    CUstream stream = staged->inner->device->stream;
+    CUstream stream = NULL; /* of its own: aborts must not stand behind it */
     if (end.comm == NULL) {
         return error_set(err, GRS_ERR_STATE, "rank %d: the communicator was aborted", staged->handle.rank);
     }
@@ -265,11 +268,19 @@ static grs_status warm_up(struct staged *staged, const struct plan_shape *shape,
     if (status != GRS_OK) {
         return status;
     }
-    int code = staged->nccl.reduce_scatter((const void *)(uintptr_t)staged->work, (void *)(uintptr_t)staged->share,
-                                           (size_t)(staged_segment_rows(staged, max_m) * shape->n), NCCL_BFLOAT16,
-                                           NCCL_SUM, end.comm, stream);
-    status = nccl_check(&staged->nccl, nccl_settle(&staged->nccl, end.comm, code), "ncclReduceScatter", err);
-    status = status == GRS_OK ? nccl_wait(&end, what, stream, err) : status;
+    CUresult result = group->drv->cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+    if (result != CUDA_SUCCESS) {
+        status = driver_error(group->drv, err, result, "cuStreamCreate(for NCCL)");
+    } else {
+        int code = staged->nccl.reduce_scatter((const void *)(uintptr_t)staged->work, (void *)(uintptr_t)staged->share,
+                                               (size_t)(staged_segment_rows(staged, max_m) * shape->n), NCCL_BFLOAT16,
+                                               NCCL_SUM, end.comm, stream);
+        status = nccl_check(&staged->nccl, nccl_settle(&staged->nccl, end.comm, code), "ncclReduceScatter", err);
+        status = status == GRS_OK ? nccl_wait(&end, what, stream, err) : status;
+        if (status == GRS_OK || group->drv->cuStreamQuery(stream) == CUDA_SUCCESS) {
+            group->drv->cuStreamDestroy(stream);
+        }
+    }
     group_leave(group);
     return status;
 }
@@ -316,7 +327,10 @@ static grs_status prepare(struct staged *staged, const grs_kernel *kernel, int64
     mine = prepare_inner(staged, &inner, made, &my_error);
     mine = mine == GRS_OK ? reserve(staged, &kernel->plan.shape, proposal.max_m, &my_error) : mine;
     status = agree(staged, &proposal, mine, &my_error, err);
-    status = status == GRS_OK ? warm_up(staged, &kernel->plan.shape, proposal.max_m, err) : status;
+    if (status == GRS_OK) {
+        mine = warm_up(staged, &kernel->plan.shape, proposal.max_m, &my_error);
+        status = agree(staged, &proposal, mine, &my_error, err);
+    }
     if (status != GRS_OK) {
         free(made);
         return status;

@@ -40,7 +40,7 @@ all=(exact odd processes killed graph ablation models groups skew nodes async)
 sizes() {
     half=$((n / 2))
     sweep=(--shape 256:8192,4096,2048 --tp "$n" --ranks-per-gpu 1)
-    odd=(--shape 1,7,255,1023,4095,136,72 --shape "1,1023,8192,$((29568 / n))" --shape 5,257,4104,2056 --tp "$n" --ranks-per-gpu 1)
+    odd=(--shape 1,7,255,1023,4095,136,72 --shape "1,1023,8192,$((29568 / n / 8 * 8))" --shape 5,257,4104,2056 --tp "$n" --ranks-per-gpu 1)
     replayed=(--shape 1024,4096,2048 --tp "$n" --ranks-per-gpu 1)
     halves=(--shape 1,1023,512,136,72 --shape 256,1024,4096,2048 --tp "$half")
 }
