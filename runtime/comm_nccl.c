@@ -54,7 +54,7 @@ static grs_status agree(struct making *making, grs_status mine, const grs_error 
     grs_status status = nccl_gather(&making->world, what, &verdict, sizeof(verdict), making->verdict, err);
     making->is_cut_off |= status != GRS_OK;
     if (status == GRS_ERR_PEER) { /* of this rank's, and no verdict that all of them have */
-        status = error_set(err, GRS_ERR_DRIVER, "%s", err->text);
+        status = err->status = GRS_ERR_DRIVER;
     }
     for (int rank = 0; rank < making->world.size && status == GRS_OK; rank++) {
         struct verdict *of = &making->verdict[rank];
@@ -97,7 +97,7 @@ static grs_status make_group(struct making *making, grs_comm **out, grs_error *e
     if (making->nodes.count > 1) {
         grs_status status = nccl_split(&making->world, making->rank / local, making->rank % local, &own, err);
         if (status != GRS_OK) {
-            return status == GRS_ERR_PEER ? error_set(err, GRS_ERR_DRIVER, "%s", err->text) : status;
+            return err->status = status == GRS_ERR_PEER ? GRS_ERR_DRIVER : status;
         }
         node.comm = own;
         node.size = local;

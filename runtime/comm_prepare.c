@@ -21,11 +21,12 @@ static grs_status wrong_process(const struct group *group, grs_error *err) {
 
 /* ---------------------------------------------------------------- prepare --------------------------------------- */
 
-grs_status group_check_request(const struct group *group, const grs_kernel *kernel, int64_t max_M, grs_error *err) {
+grs_status group_check_request(const struct group *group, int ranks, const grs_kernel *kernel, int64_t max_M,
+                               grs_error *err) {
     const struct plan_shape *shape = &kernel->plan.shape;
-    if (shape->tp != group->tp) {
+    if (shape->tp != ranks) {
         return error_set(err, GRS_ERR_ARGUMENT, "%s is for tp %d, the communicator has %d ranks", kernel->plan.name,
-                         shape->tp, group->tp);
+                         shape->tp, ranks);
     }
     if (max_M < shape->m_min) {
         return error_set(err, GRS_ERR_ARGUMENT,
@@ -148,7 +149,7 @@ static grs_status prepare_checked(grs_comm *comm, const grs_kernel *kernel, int6
         pthread_mutex_unlock(&group->lock);
         return status;
     }
-    if (status != GRS_OK || (status = group_check_request(group, kernel, max_M, err)) != GRS_OK ||
+    if (status != GRS_OK || (status = group_check_request(group, group->tp, kernel, max_M, err)) != GRS_OK ||
         (status = group_check(comm, err)) != GRS_OK) {
         return status;
     }

@@ -105,8 +105,9 @@ grs_status group_write_everyone(struct group *group, struct grs_comm *comm, grs_
 /* Gives everything back. NULL is fine. */
 void group_free(struct group *group);
 
-/* The steps of grs_comm_prepare that touch no memory. */
-grs_status group_check_request(const struct group *group, const grs_kernel *kernel, int64_t max_M, grs_error *err);
+/* The steps of grs_comm_prepare that touch no memory. `ranks` of the communicator, which may span more groups than this. */
+grs_status group_check_request(const struct group *group, int ranks, const grs_kernel *kernel, int64_t max_M,
+                               grs_error *err);
 grs_status group_load_kernel(struct group *group, const grs_kernel *kernel, struct group_kernel **out, grs_error *err);
 
 /* The device through which this process reaches a rank's memory. */

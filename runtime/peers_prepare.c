@@ -92,7 +92,7 @@ static grs_status propose(struct grs_comm *comm, const grs_kernel *kernel, int64
         return why->status != GRS_OK ? error_set(err, why->status, "%s", why->text)
                                      : error_set(err, GRS_ERR_ARGUMENT, "grs_comm_prepare: kernel is NULL");
     }
-    if ((status = group_check_request(group, kernel, max_M, err)) != GRS_OK ||
+    if ((status = group_check_request(group, group->tp, kernel, max_M, err)) != GRS_OK ||
         (status = group_check(comm, err)) != GRS_OK) {
         return status;
     }

@@ -27,6 +27,14 @@ void staged_path(const struct staged *staged, grs_path_info *out) {
     out->why = staged->nodes.why;
 }
 
+struct staged_kernel *staged_find_kernel(const struct staged *staged, const grs_kernel *kernel) {
+    struct staged_kernel *found = staged->kernels;
+    while (found != NULL && found->kernel != kernel) {
+        found = found->next;
+    }
+    return found;
+}
+
 /* ---------------------------------------------------------------- life ------------------------------------------ */
 
 grs_status staged_make(struct grs_comm *inner, const struct nodes *nodes, int rank, const struct nccl_api *nccl,

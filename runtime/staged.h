@@ -62,6 +62,9 @@ void staged_cut_off(struct staged *staged);
 int staged_size(const struct staged *staged);
 void staged_path(const struct staged *staged, grs_path_info *out);
 
+/* The kernel that was prepared; NULL: it was not. */
+struct staged_kernel *staged_find_kernel(const struct staged *staged, const grs_kernel *kernel);
+
 /* Rows that a launch within the node is made for, of a launch with M. */
 int64_t staged_inner_rows(const struct staged *staged, int64_t M);
 int64_t staged_segment_rows(const struct staged *staged, int64_t M);

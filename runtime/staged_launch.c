@@ -11,14 +11,6 @@ static void *device_pointer(CUdeviceptr pointer) {
     return (void *)(uintptr_t)pointer; // NOLINT(performance-no-int-to-ptr): a device address
 }
 
-static const struct staged_kernel *find_kernel(const struct staged *staged, const grs_kernel *kernel) {
-    const struct staged_kernel *found = staged->kernels;
-    while (found != NULL && found->kernel != kernel) {
-        found = found->next;
-    }
-    return found;
-}
-
 /* The kernel within the node for so many rows; prepare has made all that a launch can need. */
 static const struct group_kernel *inner_of(const struct staged_kernel *prepared, int64_t rows) {
     int i = 0;
@@ -96,7 +88,7 @@ static grs_status launch(struct staged *staged, const grs_kernel *kernel, const 
         return error_set(err, GRS_ERR_STATE, "rank %d: this communicator was made before a fork, in the parent process",
                          rank);
     }
-    const struct staged_kernel *prepared = find_kernel(staged, kernel);
+    const struct staged_kernel *prepared = staged_find_kernel(staged, kernel);
     if (prepared == NULL) {
         return error_set(err, GRS_ERR_STATE, "rank %d: grs_comm_prepare was not called for %s", rank, plan->name);
     }

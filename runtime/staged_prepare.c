@@ -6,7 +6,6 @@
 
 #include "common/error.h"
 #include "common/hash.h"
-#include "generator/machine.h"
 #include "runtime/peers.h"
 #include "runtime/staged.h"
 #include "runtime/told.h"
@@ -23,16 +22,20 @@ struct proposal {
 
 /* ---------------------------------------------------------------- exchange among all ranks ---------------------- */
 
+static struct nccl_end end_between_nodes(const struct staged *staged) {
+    return (struct nccl_end){.nccl = &staged->nccl,
+                             .drv = staged->inner->group->drv,
+                             .comm = atomic_load(&staged->across),
+                             .size = staged->nodes.count,
+                             .device = staged->inner->device->device,
+                             .seconds = staged->setup_seconds};
+}
+
 /* Within the node over the group's sockets, then between nodes over NCCL; nodes are in the order of ranks. */
 static grs_status exchange(struct staged *staged, const void *mine, size_t bytes, void *all, grs_error *err) {
     const struct group *group = staged->inner->group;
     int local = staged->nodes.local;
-    const struct nccl_end end = {.nccl = &staged->nccl,
-                                 .drv = group->drv,
-                                 .comm = atomic_load(&staged->across),
-                                 .size = staged->nodes.count,
-                                 .device = staged->inner->device->device,
-                                 .seconds = staged->setup_seconds};
+    const struct nccl_end end = end_between_nodes(staged);
     if (end.comm == NULL) {
         return error_set(err, GRS_ERR_STATE, "rank %d: the communicator was aborted", staged->handle.rank);
     }
@@ -150,29 +153,7 @@ static grs_status find_inner(const struct staged *staged, const grs_kernel *kern
     return GRS_OK;
 }
 
-static grs_status check_request(const struct staged *staged, const grs_kernel *kernel, int64_t max_M, grs_error *err) {
-    const struct plan_shape *shape = &kernel->plan.shape;
-    const struct group_device *device = staged->inner->device;
-    if (shape->tp != staged->size) {
-        return error_set(err, GRS_ERR_ARGUMENT, "%s is for tp %d, the communicator has %d ranks", kernel->plan.name,
-                         shape->tp, staged->size);
-    }
-    if (max_M < shape->m_min) {
-        return error_set(err, GRS_ERR_ARGUMENT,
-                         "max_M is %" PRId64 ", and %s serves M from %" PRId64 " to %" PRId64
-                         ": no launch could use it",
-                         max_M, kernel->plan.name, shape->m_min, shape->m_max);
-    }
-    if (!machine_runs(kernel->plan.arch, device->major, device->minor)) {
-        return error_set(err, GRS_ERR_ARGUMENT,
-                         "%s is compiled for %s, and %s is sm_%d%d (GRS_ARCH, or arch in the context's options)",
-                         kernel->plan.name, config_arch_name(kernel->plan.arch), device->name, device->major,
-                         device->minor);
-    }
-    return staged_check((struct staged *)staged, err);
-}
-
-static grs_status propose(const struct staged *staged, const grs_kernel *kernel, int64_t max_M, struct inner *inner,
+static grs_status propose(struct staged *staged, const grs_kernel *kernel, int64_t max_M, struct inner *inner,
                           struct proposal *out, grs_error *err) {
     struct buf text = {0};
     grs_status status;
@@ -182,7 +163,8 @@ static grs_status propose(const struct staged *staged, const grs_kernel *kernel,
                                      : error_set(err, GRS_ERR_ARGUMENT, "grs_comm_prepare: kernel is NULL");
     }
     out->max_m = max_M < kernel->plan.shape.m_max ? max_M : kernel->plan.shape.m_max;
-    if ((status = check_request(staged, kernel, max_M, err)) != GRS_OK ||
+    if ((status = group_check_request(staged->inner->group, staged->size, kernel, max_M, err)) != GRS_OK ||
+        (status = staged_check(staged, err)) != GRS_OK ||
         (status = find_inner(staged, kernel, out->max_m, inner, err)) != GRS_OK) {
         return status;
     }
@@ -254,12 +236,7 @@ static grs_status reserve(struct staged *staged, const struct plan_shape *shape,
 /* NCCL connects its ranks at the first call: not in the first launch, which may be under capture. */
 static grs_status warm_up(struct staged *staged, const struct plan_shape *shape, int64_t max_m, grs_error *err) {
     const struct group *group = staged->inner->group;
-    const struct nccl_end end = {.nccl = &staged->nccl,
-                                 .drv = group->drv,
-                                 .comm = atomic_load(&staged->across),
-                                 .size = staged->nodes.count,
-                                 .device = staged->inner->device->device,
-                                 .seconds = staged->setup_seconds};
+    const struct nccl_end end = end_between_nodes(staged);
     CUstream stream = NULL; /* of its own: aborts must not stand behind it */
     if (end.comm == NULL) {
         return error_set(err, GRS_ERR_STATE, "rank %d: the communicator was aborted", staged->handle.rank);
@@ -300,20 +277,12 @@ static grs_status prepare_inner(struct staged *staged, const struct inner *inner
     return status;
 }
 
-static struct staged_kernel *find_known(const struct staged *staged, const grs_kernel *kernel) {
-    struct staged_kernel *found = staged->kernels;
-    while (found != NULL && found->kernel != kernel) {
-        found = found->next;
-    }
-    return found;
-}
-
 static grs_status prepare(struct staged *staged, const grs_kernel *kernel, int64_t max_M, grs_error *err) {
     struct proposal proposal = {0};
     struct inner inner = {0};
     grs_error my_error;
     grs_status mine = propose(staged, kernel, max_M, &inner, &proposal, &my_error);
-    struct staged_kernel *known = find_known(staged, kernel), *made = NULL;
+    struct staged_kernel *known = staged_find_kernel(staged, kernel), *made = NULL;
     if (mine == GRS_OK && (made = calloc(1, sizeof(*made))) == NULL) {
         mine = error_set(&my_error, GRS_ERR_MEMORY, "out of memory preparing %s", kernel->plan.name);
     }

@@ -200,6 +200,10 @@ FUNCTION(int, ncclAllGather,
         return comm->fails != 0 ? comm->fails : INVALID;
     }
     gather(comm, from, count, to);
+    struct ncclComm *root = comm->parent ? comm->parent : comm;
+    if (++root->gathers == root->gather_fails_at) {
+        return 3;
+    }
     return comm->in_progress > 0 ? IN_PROGRESS : SUCCESS;
 }
 

@@ -15,7 +15,8 @@ struct ncclComm {
     int split_fails;   /* what ncclCommSplit answers, after all ranks have come to it */
     int scatter_fails; /* of the communicators split from this one: what ncclReduceScatter answers */
     int async_fails;   /* the same: what ncclCommGetAsyncError tells, from now on */
-    const struct ncclComm *parent;
+    struct ncclComm *parent;
+    int gathers, gather_fails_at; /* all-gathers of it and its children; the one that answers an error after its work */
     int in_progress; /* calls that ncclCommGetAsyncError answers with "in progress" before (a communicator that does not block) */
     size_t mapped; /* bytes at `barrier`, of a communicator that the stand-in made; 0: the test's own */
     int captured;  /* reduce-scatters that a graph has taken */

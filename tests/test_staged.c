@@ -540,6 +540,58 @@ static void test_classes(void **state) {
     leave_stage();
 }
 
+/* Of all ranks, only this one's last exchange fails: it must not take that for the word of all. */
+static void work_cut_off_in_creation(grs_ctx *unused, int rank) {
+    (void)unused;
+    use_shims(rank);
+    grs_ctx *ctx = new_context();
+    grs_comm *comm = must_create(ctx);
+    grs_comm_destroy(comm);
+    nccl.gather_fails_at = rank == 1 ? 2 * nccl.gathers : 0;
+    grs_status status = grs_comm_create_nccl(ctx, &nccl, NULL, &comm, &err);
+    require(status == (rank == 1 ? GRS_ERR_DRIVER : GRS_OK) && (comm == NULL) == (rank == 1));
+    require(rank != 1 || strstr(err.text, "ncclAllGather: unhandled shim error") != NULL);
+    grs_comm_destroy(comm);
+}
+
+static void work_cut_off_in_prepare(grs_ctx *unused, int rank) {
+    (void)unused;
+    use_shims(rank);
+    grs_ctx *ctx = new_context();
+    grs_comm *comm = must_create(ctx);
+    const grs_kernel *kernel = NULL;
+    require(grs_ctx_get(ctx, 1, N, K, stage->size, &kernel, &err) == GRS_OK);
+    int before = nccl.gathers;
+    require(grs_comm_prepare(comm, kernel, 8, &err) == GRS_OK);
+    nccl.gather_fails_at = rank == 1 ? 2 * nccl.gathers - before : 0;
+    require(grs_comm_prepare(comm, kernel, 16, &err) == (rank == 1 ? GRS_ERR_PEER : GRS_OK));
+    if (rank == 1) { /* what NCCL may have pending is ended, and nothing waits for it */
+        require(counts()->alive == 0 && counts()->aborted == 1);
+        require(grs_comm_prepare(comm, kernel, 32, &err) == GRS_ERR_STATE);
+    }
+    grs_comm_destroy(comm);
+    grs_ctx_close(ctx);
+}
+
+static void test_cut_off(void **state) {
+    static const struct {
+        const char *letters;
+        void (*work)(grs_ctx *, int);
+    } cases[] = {
+        {"aa", work_cut_off_in_creation},
+        {"abc", work_cut_off_in_creation},
+        {"aabb", work_cut_off_in_creation},
+        {"ab", work_cut_off_in_prepare},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        letters = cases[i].letters;
+        run_ranks((int)strlen(letters), cases[i].work);
+        assert_ranks_ended_well();
+        leave_stage();
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers),
@@ -549,6 +601,7 @@ int main(void) {
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_aborted_node),
         cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_cut_off),
     };
     return cmocka_run_group_tests(tests, fixture_open, NULL);
 }

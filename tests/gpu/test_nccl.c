@@ -99,6 +99,16 @@ struct problem {
     int64_t m, ldd, first, kept;
 };
 
+static grs_operands operands_of(const struct problem *p) {
+    return (grs_operands){.A = (const void *)(uintptr_t)p->a,
+                          .lda = K,
+                          .B = (const void *)(uintptr_t)p->b,
+                          .ldb = K,
+                          .D = (void *)(uintptr_t)p->d,
+                          .ldd = p->ldd,
+                          .M = p->m};
+}
+
 static int check_d(const struct problem *p) {
     static uint16_t got[LARGEST_M * (N + 8)];
     NEED(p->rank, p->drv->cuMemcpyDtoH(got, p->d, (size_t)(p->kept * p->ldd) * 2) == CUDA_SUCCESS);
@@ -116,13 +126,7 @@ static int check_d(const struct problem *p) {
 
 static int launch_and_check(const struct problem *p, CUgraphExec graph) {
     static uint16_t poison[LARGEST_M * (N + 8)];
-    const grs_operands operands = {.A = (const void *)(uintptr_t)p->a,
-                                   .lda = K,
-                                   .B = (const void *)(uintptr_t)p->b,
-                                   .ldb = K,
-                                   .D = (void *)(uintptr_t)p->d,
-                                   .ldd = p->ldd,
-                                   .M = p->m};
+    const grs_operands operands = operands_of(p);
     for (int64_t i = 0; i < p->kept * p->ldd; i++) {
         poison[i] = POISON;
     }
@@ -143,13 +147,7 @@ static int launch_and_check(const struct problem *p, CUgraphExec graph) {
 static int replay(const struct problem *p) {
     CUgraph graph = NULL;
     CUgraphExec ready = NULL;
-    const grs_operands operands = {.A = (const void *)(uintptr_t)p->a,
-                                   .lda = K,
-                                   .B = (const void *)(uintptr_t)p->b,
-                                   .ldb = K,
-                                   .D = (void *)(uintptr_t)p->d,
-                                   .ldd = p->ldd,
-                                   .M = p->m};
+    const grs_operands operands = operands_of(p);
     NEED(p->rank, p->drv->cuStreamBeginCapture(p->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL) == CUDA_SUCCESS);
     NEED(p->rank, grs_launch(p->comm, p->kernel, &operands, p->stream, &err) == GRS_OK);
     NEED(p->rank, p->drv->cuStreamEndCapture(p->stream, &graph) == CUDA_SUCCESS);
