@@ -96,6 +96,7 @@ struct emu_group_options {
     uint64_t deadline_ns; /* of waits inside the kernel, in emulated time; 0: 1000 s, which only a deadlock reaches */
     uint64_t stall;       /* grs_args.stall */
     uint64_t pace_ps_per_kib;  /* grs_args.pace_ps_per_kib, for kernels with the model of the link */
+    uint32_t pace_signal_ns;   /* grs_args.pace_signal_ns */
     uint32_t send_ps_per_byte; /* grs_args.send_ps_per_byte: the tempo; 0: as fast as copies go */
     uint64_t
         *counters; /* out: [rank][cta][role][wait] of kernels with wait counters, over all launches; NULL: not wanted */

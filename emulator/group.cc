@@ -171,6 +171,7 @@ grs_status make_launch(const emu_group *group, const std::vector<rank_memory> &m
     out->args.deadline_ns = group->machine.deadline_ns;
     out->args.stall = group->options.stall;
     out->args.pace_ps_per_kib = group->options.pace_ps_per_kib;
+    out->args.pace_signal_ns = group->options.pace_signal_ns;
     out->args.send_ps_per_byte = group->options.send_ps_per_byte;
     for (int rank = 0; rank < group->options.ranks; ++rank) {
         out->bits.push_back(bits_of(plan, q.m, rank));

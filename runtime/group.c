@@ -5,9 +5,14 @@
 #include "common/error.h"
 #include "runtime/fault.h"
 
-void group_set_pace(struct group *group, double gbps) {
+/* A bit's way, half of there and back (docs/grsrun.md): between two H200 over NVLink, and within one. */
+#define LINK_SIGNAL_NS  1370
+#define LOCAL_SIGNAL_NS 745
+
+void group_set_pace(struct group *group, double gbps, double slowdown) {
     const double slowest = 1e-3; /* GB/s: what is slower would only overflow */
     group->pace_ps_per_kib = gbps > 0 ? (uint64_t)(1024 * 1e3 / (gbps < slowest ? slowest : gbps)) : 0;
+    group->pace_signal_ns = gbps > 0 ? (uint32_t)(slowdown * LINK_SIGNAL_NS) - LOCAL_SIGNAL_NS : 0;
 }
 
 grs_status group_enter(const struct group *group, const struct group_device *device, grs_error *err) {

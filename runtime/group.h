@@ -80,6 +80,7 @@ struct group {
     double deadline_seconds; /* 0: none */
     uint64_t deadline_ns, stall;
     uint64_t pace_ps_per_kib; /* of the link model, where kernels have it compiled in; 0: no pace */
+    uint32_t pace_signal_ns;  /* what a bit takes longer under it                     */
     int sms;                  /* asked for; 0: the share of the GPU */
     atomic_bool aborted;      /* by grs_comm_abort or after a failed launch */
     atomic_bool lost;         /* another process has ended, and kernels were aborted for it */
@@ -87,8 +88,9 @@ struct group {
     struct group_kernel *kernels;
 };
 
-/* The rate of the modelled link that each rank has to itself, GB/s; 0: none. For kernels with the model compiled in. */
-void group_set_pace(struct group *group, double gbps);
+/* The rate of the modelled link that each rank has to itself, GB/s; 0: none. For kernels with the model compiled in. `slowdown`, from 1
+ * on: the SMs of the GPU that is modelled over those of a rank, whose products take so many times as long; a bit's way then does, too. */
+void group_set_pace(struct group *group, double gbps, double slowdown);
 
 /* Steps of making a group, whether in one process or in several. A group whose making failed is given to group_free. */
 grs_status group_make(grs_ctx *ctx, const struct driver *drv, int tp, struct group **out, grs_error *err);

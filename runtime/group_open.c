@@ -66,7 +66,7 @@ grs_status group_read_options(struct group *group, const grs_comm_options *given
     }
     group->deadline_seconds = deadline > 0 ? deadline : 0;
     group->deadline_ns = (uint64_t)(group->deadline_seconds * 1e9);
-    group_set_pace(group, pace);
+    group_set_pace(group, pace, 1);
     group->sms = options.sms != 0 ? options.sms : group->ctx->sms;
     return GRS_OK;
 }

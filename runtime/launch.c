@@ -107,6 +107,7 @@ static void fill_header(const struct group *group, const struct group_kernel *pr
     out->send_ps_per_byte = send_pace(group, &prepared->kernel->plan, M, grid);
     out->deadline_ns = group->deadline_ns;
     out->pace_ps_per_kib = group->pace_ps_per_kib;
+    out->pace_signal_ns = group->pace_signal_ns;
     out->stall = group->stall;
 }
 

@@ -128,6 +128,7 @@ typedef struct grs_args {
     uint64_t deadline_ns;      // of every wait; 0: none
     uint64_t pace_ps_per_kib;  // link model: picoseconds for 1024 bytes; 0: none
     uint64_t stall;            // test hook: (rank + 1) << 32 | position + 1 at which the sender stalls; 0: none
+    uint32_t pace_signal_ns;   // link model: what a bit takes longer than within a GPU
     grs_rank_args rank[GRS_MAX_SHARED_RANKS];
 } grs_args;
 GRS_ARGS_ASSERT(sizeof(grs_rank_args) == 640, "grs_rank_args: host and device disagree");

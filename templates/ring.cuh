@@ -120,21 +120,53 @@ template <class C> GRS_DEVICE uint64_t wait_until(Watch<C> &watch, uint64_t mome
 }
 
 // A model of the link, compiled in only on request: ranks that share a GPU behave as if a link of a given speed joined them.
-// One clock a rank, in nanoseconds: the moment at which the link has sent all that was given to it. A send moves it by its
-// bytes and is over when the clock's time has come; a bit takes `latency` more.
-template <class C> struct LinkModel {
-    static constexpr uint64_t latency = 1000;
-    GRS_DEVICE static void send(Watch<C> &watch, uint32_t bytes) {
+// One clock a rank, in nanoseconds: the moment at which the link will have sent all that was given to it. A send moves it by its
+// bytes and is over when that moment comes. A thread has one send under way while it gives the next, as it has one store that
+// still reads its chunk: so the way to the clock and back costs no time that a link would not cost.
+template <class C> class LinkModel {
+  public:
+    GRS_DEVICE void send(Watch<C> &watch, uint32_t bytes) {
         if constexpr (C::pace_model) {
+            finish(watch);
             uint64_t cost = watch.args.pace_ps_per_kib * bytes / 1024000, *clock = &watch.me.control->pace;
             ptx::atomic_max_relaxed_gpu(clock, ptx::global_nanoseconds());
-            wait_until<C>(watch, ptx::atomic_add_relaxed_gpu(clock, cost) + cost);
+            over_ = ptx::atomic_add_relaxed_gpu(clock, cost) + cost;
         }
     }
-    GRS_DEVICE static void signal(Watch<C> &watch) {
+    // Waits until the last send is over.
+    GRS_DEVICE void finish(Watch<C> &watch) {
         if constexpr (C::pace_model)
-            wait_until<C>(watch, ptx::global_nanoseconds() + latency);
+            wait_until<C>(watch, over_);
     }
+
+  private:
+    uint64_t over_ = 0;
+};
+
+// The model's way of one signal: what a bit takes longer to another GPU than to a rank of the same.
+template <class C> class SignalModel {
+  public:
+    // Begins with the first look.
+    GRS_DEVICE bool arrived(const grs_args &args) {
+        if constexpr (C::pace_model) {
+            uint64_t now = ptx::global_nanoseconds();
+            if (arrival_ == 0)
+                arrival_ = now + args.pace_signal_ns;
+            return now >= arrival_;
+        }
+        return true;
+    }
+    // Waits until it has arrived; the next look is for the next signal.
+    GRS_DEVICE void finish(Watch<C> &watch) {
+        if constexpr (C::pace_model) {
+            if (!arrived(watch.args))
+                wait_until<C>(watch, arrival_);
+            arrival_ = 0;
+        }
+    }
+
+  private:
+    uint64_t arrival_ = 0;
 };
 
 // Spreads a CTA's sends over its share of the link. When all CTAs push at once the link backs up into the copy engines, which
@@ -166,17 +198,19 @@ GRS_DEVICE void push_at_tempo(Watch<C> &watch, Tempo<C> &tempo, char *image, con
                               bool hurry) {
     constexpr uint32_t most = C::piece_bytes / 2;
     Extent<C> extent(tile);
+    LinkModel<C> link;
     for (int32_t panel = 0; panel < extent.panels; ++panel) {
         int32_t offset = panel * panel_bytes<C::block_m>();
         for (uint32_t done = 0; done < extent.bytes; done += most) {
             uint32_t bytes = piece_of(extent.bytes, done, most);
             tempo.wait_turn(watch, bytes);
             ptx::bulk_store(image + offset + done, tile_buffer + offset + done, bytes);
-            LinkModel<C>::send(watch, bytes);
+            link.send(watch, bytes);
             if (!hurry)
                 breathe<C>(C::piece_pause / 2);
         }
     }
+    link.finish(watch);
 }
 
 // The sending end of a CTA with ring.place: global, used by one thread: pushes outbox tiles to the peer through small pieces of
@@ -197,6 +231,7 @@ template <class C> class Sender {
         int32_t in_panel = static_cast<int32_t>((extent.bytes + C::chunk_bytes - 1) / C::chunk_bytes);
         int32_t pieces = extent.panels * in_panel;
         char *slot = peer_slot<C>(me_, geometry_, tile);
+        LinkModel<C> link;
 
         for (int32_t piece = lane_; piece < minimum(pieces, C::chunk_count); piece += C::ship_lanes)
             fetch(outbox, extent, in_panel, piece);
@@ -205,7 +240,7 @@ template <class C> class Sender {
             tempo_.wait_turn(watch, bytes(extent, in_panel, piece));
             ptx::bulk_store(slot + offset(in_panel, piece), shared_.chunk[full_.slot], bytes(extent, in_panel, piece));
             ptx::bulk_commit();
-            LinkModel<C>::send(watch, bytes(extent, in_panel, piece));
+            link.send(watch, bytes(extent, in_panel, piece));
             next(full_);
             int32_t ahead = piece - behind + C::chunk_count; // where the piece before was, or, in a lane, this one
             if (piece >= behind && ahead < pieces) {
@@ -214,6 +249,7 @@ template <class C> class Sender {
             }
         }
         ptx::bulk_wait<0>();
+        link.finish(watch);
     }
 
   private:
@@ -257,8 +293,9 @@ template <class C> class Posted {
     GRS_DEVICE bool any() const { return count_ > 0; }
     GRS_DEVICE bool full() const { return count_ == C::outbox_depth; }
     GRS_DEVICE void add() { ++count_; }
-    GRS_DEVICE bool oldest_sent() const {
-        return any() && ptx::barrier_test_wait(&shared_.barriers.outbox_sent[sent_.slot], sent_.phase);
+    GRS_DEVICE bool oldest_sent(const grs_args &args) {
+        return any() && ptx::barrier_test_wait(&shared_.barriers.outbox_sent[sent_.slot], sent_.phase) &&
+               signal_.arrived(args);
     }
     GRS_DEVICE bool wait_oldest(Watch<C> &watch) {
         return watch.wait(&shared_.barriers.outbox_sent[sent_.slot], sent_.phase, GRS_WAIT_OUTBOX_FREE);
@@ -269,7 +306,7 @@ template <class C> class Posted {
             trail_.next();
             tile = trail_.tile();
         }
-        LinkModel<C>::signal(watch);
+        signal_.finish(watch);
         signal_landed<C>(geometry_, me_, tile.turn, tile.owner, tile.index);
         trail_.next();
         sent_.advance();
@@ -282,6 +319,7 @@ template <class C> class Posted {
     Geometry<C> geometry_;
     TileOrder<C> trail_;
     Cursor<C::outbox_depth> sent_;
+    SignalModel<C> signal_;
     int32_t count_ = 0;
 };
 
@@ -324,7 +362,7 @@ template <class C> class Flights {
         wait_landed_but<capacity - 1>(count_ - 1);
         Tile tile = trail_.tile();
         if (tile.distance > 0) {
-            LinkModel<C>::signal(watch);
+            SignalModel<C>().finish(watch);
             signal_landed<C>(geometry_, me_, tile.turn, tile.owner, tile.index);
         }
         skip(C::ship_lanes);

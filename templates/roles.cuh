@@ -129,7 +129,7 @@ template <class C> GRS_DEVICE void store_role(const Cta<C> &cta) {
         watch.at(tile, cta.position(sequence));
         Patience<C> patience(watch, GRS_WAIT_TILE_FULL);
         while (!ptx::barrier_test_wait(&barriers.tile_full[0], phase)) {
-            if (posted.oldest_sent())
+            if (posted.oldest_sent(cta.args))
                 posted.signal_oldest(watch);
             else if (!patience.more(phase ^ 1, phase))
                 return;

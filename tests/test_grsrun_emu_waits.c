@@ -40,6 +40,8 @@ static void check_stamps(grs_stamp (*stamps)[GRS_STAMPS]) {
     }
 }
 
+static uint32_t signal_ns; /* what a bit takes longer */
+
 /* Two launches of a kernel with both hooks; the emulator must find nothing wrong. False: no compiler. */
 static bool run(const char *yaml, enum arch arch, uint64_t pace_ps_per_kib, struct plan *plan, struct counted *out) {
     struct buf text = {0};
@@ -68,6 +70,7 @@ static bool run(const char *yaml, enum arch arch, uint64_t pace_ps_per_kib, stru
                                         .stamps = stamps[0],
                                         .seed = 7,
                                         .pace_ps_per_kib = pace_ps_per_kib,
+                                        .pace_signal_ns = signal_ns,
                                         .send_ps_per_byte = tempo,
                                         .counters = (uint64_t *)out};
     memset(out, 0xee, sizeof(*out));
@@ -158,6 +161,23 @@ static void ring_in_global_memory(void **state) {
         }
         assert_true(longest >= 2 * 10000 * (uint64_t)kib); /* emulated: 2 cycles a ns; 10000 ns a KiB */
     }
+}
+
+/* One thread sends, and stands still for as long as a bit takes. */
+static void bits_take_their_time(void **state) {
+    (void)state;
+    static const char yaml[] = "tile: {m: 64, n: 64}\nstages: {load: 2}\nring: {place: shared, depth: 1}\n";
+    static struct counted quick, late;
+    struct plan plan;
+    struct plan_tiles tiles;
+    need_compiler(run(yaml, ARCH_SM90A, 1, &plan, &quick));
+    signal_ns = 20000;
+    run(yaml, ARCH_SM90A, 1, &plan, &late);
+    plan_tiles_of(&plan, M, &tiles);
+    uint64_t bits = (uint64_t)tiles.max_tiles * RANKS * LAUNCHES, ns = bits * signal_ns;
+    signal_ns = 0;
+    assert_true(sum_of(&quick, GRS_ROLE_STORER, GRS_WAIT_LINK) < ns / 2);
+    assert_true(sum_of(&late, GRS_ROLE_STORER, GRS_WAIT_LINK) > 2 * ns * 9 / 10); /* emulated: 2 cycles a ns */
 }
 
 static void ring_in_shared_memory(void **state) {
@@ -252,9 +272,9 @@ static void sends_keep_to_the_tempo(void **state) {
 int main(void) {
     EMU_RETURN_IF_UNWATCHABLE();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ring_in_global_memory),    cmocka_unit_test(ring_in_shared_memory),
-        cmocka_unit_test(sends_keep_to_the_tempo),  cmocka_unit_test(many_senders),
-        cmocka_unit_test(issuer_and_tensor_memory),
+        cmocka_unit_test(ring_in_global_memory), cmocka_unit_test(bits_take_their_time),
+        cmocka_unit_test(ring_in_shared_memory), cmocka_unit_test(sends_keep_to_the_tempo),
+        cmocka_unit_test(many_senders),          cmocka_unit_test(issuer_and_tensor_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

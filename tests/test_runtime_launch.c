@@ -300,6 +300,7 @@ static void test_hooks_and_deadline(void **state) {
     const grs_args *args = &shim->launches[0].args;
     assert_int_equal(args->deadline_ns, 500000000);
     assert_int_equal(args->pace_ps_per_kib, 5505); /* 1024 bytes at 186 GB/s: 5.505 ns */
+    assert_int_equal(args->pace_signal_ns, 625);   /* 1370 over the link, 745 within the GPU */
     assert_int_equal(args->stall, (uint64_t)3 << 32 | 8);
     assert_int_equal(args->grid, 20);
     assert_int_equal(args->wave, 20);
@@ -320,21 +321,23 @@ static void test_tempo_of_the_modelled_link(void **state) {
     const grs_kernel *modelled = hooked_kernel(false, true);
     (void)state;
     assert_int_equal(grs_comm_create_local(ctx, TP, NULL, NULL, own, &err), GRS_OK);
-    group_set_pace(own[0]->group, 93);
+    group_set_pace(own[0]->group, 93, 2);
     assert_int_equal(grs_comm_prepare(own[0], kernel, ROWS, &err), GRS_OK);
     assert_int_equal(grs_comm_prepare(own[0], modelled, ROWS, &err), GRS_OK);
     assert_int_equal(grs_launch(own[0], modelled, &operands[0], NULL, &err), GRS_OK);
     assert_int_equal(grs_launch(own[0], kernel, &operands[0], NULL, &err), GRS_OK);
-    group_set_pace(own[0]->group, 0);
+    group_set_pace(own[0]->group, 0, 2);
     assert_int_equal(grs_launch(own[0], modelled, &operands[0], NULL, &err), GRS_OK);
     const grs_args *paced = &shim->launches[0].args, *plain = &shim->launches[1].args, *off = &shim->launches[2].args;
     assert_int_equal(paced->pace_ps_per_kib, 11010); /* 1024 bytes at 93 GB/s */
+    assert_int_equal(paced->pace_signal_ns, 1995);   /* twice 1370, less 745 */
     assert_int_equal(paced->send_ps_per_byte, plan_send_pace_at(&kernel->plan, ROWS, paced->grid, 11010));
     assert_int_equal(plain->send_ps_per_byte, plan_send_pace(&kernel->plan, ROWS, plain->grid));
     /* The link of the config is four times as fast, and ahead of the products, which the modelled one is not. */
     assert_in_range(paced->send_ps_per_byte * 11 / 10, 4 * plain->send_ps_per_byte - 6,
                     4 * plain->send_ps_per_byte + 6);
     assert_int_equal(off->pace_ps_per_kib, 0);
+    assert_int_equal(off->pace_signal_ns, 0);
     assert_int_equal(off->send_ps_per_byte, plain->send_ps_per_byte);
     destroy_all(own, TP);
 }
@@ -361,11 +364,12 @@ static void test_room_for_counters_and_stamps(void **state) {
 static void test_slowest_pace_does_not_overflow(void **state) {
     struct group group = {0};
     (void)state;
-    group_set_pace(&group, 1e-300);
+    group_set_pace(&group, 1e-300, 1);
     assert_int_equal(group.pace_ps_per_kib, 1024000000);
     assert_int_equal(plan_send_pace_at(&kernel->plan, INT32_MAX, PLAN_MAX_GRID, UINT64_MAX), UINT32_MAX);
-    group_set_pace(&group, -1);
+    group_set_pace(&group, -1, 1);
     assert_int_equal(group.pace_ps_per_kib, 0);
+    assert_int_equal(group.pace_signal_ns, 0);
 }
 
 /* ---------------------------------------------------------------- refusals ------------------------------------- */

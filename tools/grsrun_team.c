@@ -51,7 +51,8 @@ grs_status team_open(grs_ctx *ctx, const struct grsrun_options *options, struct 
     }
     struct group *group = out->comms[0]->group;
     if (options->pace_gbps > 0) { /* a link of a whole GPU, of which the rank has as much as of its SMs */
-        group_set_pace(group, options->pace_gbps * out->sms / devices[0].sms);
+        double slowdown = (double)devices[0].sms / out->sms;
+        group_set_pace(group, options->pace_gbps / slowdown, slowdown);
     }
     out->pace_gbps = group->pace_ps_per_kib ? 1024e3 / (double)group->pace_ps_per_kib : NAN;
     return GRS_OK;
