@@ -14,8 +14,8 @@ SCRIPT = ROOT / "bench" / "tables.py"
 ROW = {"m": 8192, "n": 4096, "k": 2048, "tp": 2, "ranks_per_gpu": 1, "sms": 132, "pace_gbps": None, "config": "k",
        "ours_us": 200.0, "cublas_us": 160.0, "cublas_nccl_us": 300.0, "async_tp_us": None, "link_gbps": 167.8,
        "limit_us": 160.0, "metric": 4e-6, "rel_err": 0.002, "iters": 20, "mode": "back_to_back", "l2": "warm",
-       "cublas_nccl_registered_us": 280.0, "link_peak_gbps": 371.0, "waits": None, "skew": None}
-KEYS_BEFORE = (19, 22)  # files that were written before more columns came stay as they are
+       "cublas_nccl_registered_us": 280.0, "link_peak_gbps": 371.0, "waits": None, "skew": None, "cublas_default_us": 170.0}
+KEYS_BEFORE = (19, 22, 23)  # files that were written before more columns came stay as they are
 VARIANT = {"m": 512, "n": 4096, "k": 2048, "tp": 2, "ranks_per_gpu": 2, "sms": 66, "pace_gbps": None, "iters": 20,
            "variant": "older", "title": "older", "baseline": False, "best_baseline": False, "config": "k", "tile": "128x128x64",
            "stages": 5, "granularity": "segment", "ring": "shared 2", "drain": "per_tile", "order": "segment", "us": 50.0,
@@ -84,6 +84,16 @@ def bench_against_everything():
         assert lines[4] == "| 8192 | 280 | 290 | 1.40 | 371 |", lines[4]
         assert lines[5] == "| 64 | – | – | 1.50 | 371 |", lines[5]
         assert lines[7].startswith("best baseline / ours: geometric mean 1.449, worst 1.400. *NVIDIA H200"), lines[7]
+
+
+def limits_by_two_algorithms():
+    old = {key: value for key, value in ROW.items() if key != "cublas_default_us"}
+    rows = [ROW, dict(ROW, m=4096, limit_us=250.0), dict(ROW, m=64, cublas_default_us=None), dict(old, m=8)]
+    with Case(dict(DATA, rows=rows)) as case:
+        case.write(" columns=m,ratio,ratio_default")
+        assert case.run().returncode == 0
+        lines = case.document.read_text().split("\n")
+        assert lines[4:8] == ["| 8192 | 1.25 | 1.18 |", "| 4096 | 0.80 | 0.80 |", "| 64 | 1.25 | – |", "| 8 | 1.25 | – |"], lines
 
 
 def skews():
@@ -211,8 +221,8 @@ def results_have_their_shape():
 
 
 def main():
-    tests = [usual_columns, chosen_columns, bench_against_everything, skews, ablation_tables, ablation_sentences,
-             pending_results, mistakes_are_named, no_arguments, tree_is_current, results_have_their_shape]
+    tests = [usual_columns, chosen_columns, bench_against_everything, limits_by_two_algorithms, skews, ablation_tables,
+             ablation_sentences, pending_results, mistakes_are_named, no_arguments, tree_is_current, results_have_their_shape]
     failed = 0
     for number, test in enumerate(tests, 1):
         try:

@@ -118,16 +118,17 @@ import json, sys
 object = json.load(open(sys.argv[1]))
 assert object["kind"] == "bench"
 keys = ("m n k tp ranks_per_gpu sms pace_gbps config ours_us cublas_us cublas_nccl_us async_tp_us link_gbps limit_us metric "
-        "rel_err iters mode l2 cublas_nccl_registered_us link_peak_gbps waits skew").split()
+        "rel_err iters mode l2 cublas_nccl_registered_us link_peak_gbps waits skew cublas_default_us").split()
 for row, (mode, iters) in zip(object["rows"], [("back_to_back", 3), ("isolated", 1)], strict=True):
     assert list(row) == keys, row
     assert (row["mode"], row["iters"], row["l2"], row["ranks_per_gpu"], row["sms"]) == (mode, iters, "warm", 2, 66)
     assert row["ours_us"] > 0 and 0 < row["rel_err"] < 0.01 and len(row["config"]) == 64
     assert all(row[key] is None for key in ("pace_gbps", "cublas_us", "cublas_nccl_us", "async_tp_us", "limit_us",
-                                            "cublas_nccl_registered_us", "link_peak_gbps", "waits", "skew"))
+                                            "cublas_nccl_registered_us", "link_peak_gbps", "waits", "skew",
+                                            "cublas_default_us"))
 PY
 }
-# The stand-ins let 200 us pass for a product with the best algorithm, number 3 of 5, and 500 us for an exchange, 300 us between
+# The stand-ins let 200 us pass for a product with the best algorithm, number 3 of 5, 600 us with the first, and 500 us for an exchange, 300 us between
 # registered buffers.
 bench_with_baselines() {
     HOSTGPU_DEVICES=2 GRS_CUBLASLT=$BUILD/tests/shim/libbaselines.so GRS_NCCL=$BUILD/tests/shim/libbaselines.so \
@@ -137,6 +138,7 @@ rows = json.load(open(sys.argv[1]))["rows"]
 assert [(row["tp"], row["ranks_per_gpu"]) for row in rows] == [(2, 1), (2, 1), (4, 2), (4, 2)]
 for row in rows:
     assert row["cublas_us"] >= 200 * row["tp"] and row["limit_us"] == row["cublas_us"], row
+    assert row["cublas_default_us"] >= 600 * row["tp"], row
     if row["tp"] == 2:
         assert row["cublas_nccl_us"] >= 900 and row["cublas_nccl_registered_us"] >= 700, row
         assert row["cublas_nccl_registered_us"] < row["cublas_nccl_us"] and row["link_peak_gbps"] > 0, row

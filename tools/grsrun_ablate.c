@@ -130,6 +130,11 @@ static grs_status enqueue(void *self, int set, grs_error *err) {
     return team_launch(entrant->ablate->team, entrant->kernel, entrant->ablate->operands[set], err);
 }
 
+/* Policies are compared here: of cuBLAS the fastest is enough. */
+static bool takes_part(const struct ablate *ablate, int rival) {
+    return ablate->rivals.has[rival] && rival != RIVAL_DEFAULT;
+}
+
 /* Rows of the baselines that ran, behind those of the variants. */
 static size_t add_rivals(const struct ablate *ablate, const struct contestant *rivals, struct ablate_row *rows) {
     static const struct variant_info infos[RIVAL_COUNT] = {
@@ -138,7 +143,7 @@ static size_t add_rivals(const struct ablate *ablate, const struct contestant *r
         [RIVAL_REGISTERED] = {"cublas_nccl_registered", "the same between registered buffers"}};
     size_t count = 0, best = 0;
     for (int i = 0; i < RIVAL_COUNT; i++) {
-        if (!ablate->rivals.has[i]) {
+        if (!takes_part(ablate, i)) {
             continue;
         }
         struct ablate_row *row = &rows[count++];
@@ -168,7 +173,7 @@ static grs_status race(struct ablate *ablate, struct ablate_row *rows, size_t *c
         }
     }
     for (int i = 0; i < RIVAL_COUNT; i++) {
-        if (ablate->rivals.has[i]) {
+        if (takes_part(ablate, i)) {
             rivals[i] = rivals_contestant(&ablate->rivals, (enum rival)i);
             all[running++] = &rivals[i];
         }

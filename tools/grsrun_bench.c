@@ -108,6 +108,7 @@ static void describe_row(const struct bench *bench, struct bench_row *row) {
                               .ours_spread = NAN,
                               .cublas_us = NAN,
                               .cublas_spread = NAN,
+                              .cublas_default_us = NAN,
                               .cublas_nccl_us = NAN,
                               .registered_us = NAN,
                               .async_tp_us = NAN,
@@ -143,6 +144,9 @@ static grs_status measure(struct bench *bench, bool isolated, struct bench_row *
     row->ours_spread = timing_spread(&ours);
     row->cublas_us = timing_median(&rivals[RIVAL_GEMM]);
     row->cublas_spread = timing_spread(&rivals[RIVAL_GEMM]);
+    row->cublas_default_us = bench->rivals.has[RIVAL_DEFAULT]   ? timing_median(&rivals[RIVAL_DEFAULT])
+                             : bench->rivals.gemms[0].best == 0 ? row->cublas_us
+                                                                : NAN;
     row->cublas_nccl_us = timing_median(&rivals[RIVAL_SCATTER]);
     row->registered_us = timing_median(&rivals[RIVAL_REGISTERED]);
     row->link_gbps = bench->shape.tp > 1 ? (double)bytes / row->ours_us * 1e-3 : NAN;

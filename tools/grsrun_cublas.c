@@ -110,14 +110,14 @@ void gemm_free(struct gemm *gemm) {
     *gemm = (struct gemm){0};
 }
 
-grs_status gemm_run(const struct gemm *gemm, const void *a, const void *b, void *c, grs_error *err) {
+grs_status gemm_run(const struct gemm *gemm, int algorithm, const void *a, const void *b, void *c, grs_error *err) {
     const float one = 1, zero = 0;
     grs_status status = device_use(gemm->device, err);
     return status
                ? status
                : check(gemm,
                        gemm->cublas->matmul(gemm->handle, gemm->desc, &one, b, gemm->b, a, gemm->a, &zero, c, gemm->c,
-                                            c, gemm->c, &gemm->algorithms[gemm->best].algo,
+                                            c, gemm->c, &gemm->algorithms[algorithm].algo,
                                             (void *)(uintptr_t)gemm->workspace, WORKSPACE_BYTES, gemm->device->stream),
                        "cublasLtMatmul", err);
 }

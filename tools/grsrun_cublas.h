@@ -27,15 +27,15 @@ struct gemm {
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t a, b, c;
     CUdeviceptr workspace;
-    int count, best; /* algorithms offered; the one that gemm_run takes */
+    int count, best; /* algorithms offered, of which the first is what cuBLAS itself would take; the fastest */
     cublasLtMatmulHeuristicResult_t algorithms[GEMM_ALGORITHMS_MAX];
 };
 
 grs_status gemm_make(const struct cublas *cublas, const struct device *device, int64_t m, int64_t n, int64_t k,
                      int64_t lda, int64_t ldb, int64_t ldc, struct gemm *out, grs_error *err);
 void gemm_free(struct gemm *gemm);
-/* Asynchronous, on the device's stream. */
-grs_status gemm_run(const struct gemm *gemm, const void *a, const void *b, void *c, grs_error *err);
+/* With one of the algorithms. Asynchronous, on the device's stream. */
+grs_status gemm_run(const struct gemm *gemm, int algorithm, const void *a, const void *b, void *c, grs_error *err);
 /* "algorithm 66, tile 20, stages 36, cluster 5, split-K 1 (3 of 12 offered)": cuBLASLt's own numbers. */
 void gemm_describe(const struct gemm *gemm, struct buf *out);
 

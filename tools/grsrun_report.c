@@ -89,7 +89,7 @@ static json_t *bench_row_json(const struct bench_row *row) {
     const struct grsrun_shape *s = &row->shape;
     return json_pack(
         "{s:I, s:I, s:I, s:i, s:i, s:i, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:s, s:s, s:o, "
-        "s:o, s:o, s:o}",
+        "s:o, s:o, s:o, s:o}",
         "m", (json_int_t)s->m, "n", (json_int_t)s->n, "k", (json_int_t)s->k, "tp", s->tp, "ranks_per_gpu",
         row->ranks_per_gpu, "sms", row->sms, "pace_gbps", report_number(row->pace_gbps), "config", row->config,
         "ours_us", report_number(row->ours_us), "cublas_us", report_number(row->cublas_us), "cublas_nccl_us",
@@ -98,7 +98,8 @@ static json_t *bench_row_json(const struct bench_row *row) {
         "rel_err", report_number(row->rel_err), "iters", row->iters, "mode",
         row->isolated ? "isolated" : "back_to_back", "l2", row->l2 == L2_COLD ? "cold" : "warm",
         "cublas_nccl_registered_us", report_number(row->registered_us), "link_peak_gbps",
-        report_number(row->link_peak_gbps), "waits", waits_json(&row->waits), "skew", skew_json(&row->skew));
+        report_number(row->link_peak_gbps), "waits", waits_json(&row->waits), "skew", skew_json(&row->skew),
+        "cublas_default_us", report_number(row->cublas_default_us));
 }
 
 json_t *report_bench_json(const struct bench_row *rows, size_t count) {
@@ -127,12 +128,13 @@ static void cell_exponent(struct buf *out, double x) {
 
 void report_bench_head(struct buf *out) {
     buf_puts(out,
-             "# ours, cuBLAS: median us of the slowest GPU, with the spread of the samples; +NCCL: cuBLAS, then "
-             "reduce-scatter; +reg: between registered buffers\n"
+             "# ours, cuBLAS: median us of the slowest GPU, with the spread of the samples; cuBLAS: the fastest of its "
+             "algorithms; itself: the one that it takes by itself\n"
+             "# +NCCL: the fastest, then reduce-scatter; +reg: between registered buffers\n"
              "# limit: max(cuBLAS, bytes sent / link); ratio: ours / limit; link: bytes that a rank sends / ours\n");
-    buf_printf(out, "#%7s %7s %7s %3s %5s %4s %-8s %-4s %9s %5s %8s %9s %5s %9s %9s %9s %6s %9s %9s\n", "M", "N", "K",
-               "tp", "r/gpu", "SMs", "mode", "L2", "ours us", "+-%", "TFLOP/s", "cuBLAS us", "+-%", "+NCCL us",
-               "+reg us", "limit us", "ratio", "link GB/s", "rel_err");
+    buf_printf(out, "#%7s %7s %7s %3s %5s %4s %-8s %-4s %9s %5s %8s %9s %5s %9s %9s %9s %9s %6s %9s %9s\n", "M", "N",
+               "K", "tp", "r/gpu", "SMs", "mode", "L2", "ours us", "+-%", "TFLOP/s", "cuBLAS us", "+-%", "itself",
+               "+NCCL us", "+reg us", "limit us", "ratio", "link GB/s", "rel_err");
 }
 
 void report_bench_text(const struct bench_row *row, struct buf *out) {
@@ -144,6 +146,7 @@ void report_bench_text(const struct bench_row *row, struct buf *out) {
     report_cell(out, 8, 1, report_tflops(row, row->ours_us));
     report_cell(out, 9, 2, row->cublas_us);
     report_cell(out, 5, 1, row->cublas_spread * 100);
+    report_cell(out, 9, 2, row->cublas_default_us);
     report_cell(out, 9, 2, row->cublas_nccl_us);
     report_cell(out, 9, 2, row->registered_us);
     report_cell(out, 9, 2, row->limit_us);

@@ -26,13 +26,14 @@ struct bench_row {
     char config[65];  /* the kernel's key                                                                  */
     double ours_us, ours_spread; /* median of the samples; (largest − smallest) / median                         */
     double cublas_us, cublas_spread; /* GEMM alone: the ranks of a GPU one after another, slowest GPU            */
-    double cublas_nccl_us;  /* GEMM, then ncclReduceScatter                                                      */
-    double registered_us;   /* the same between buffers that NCCL uses in place (symmetric windows)             */
-    double async_tp_us;     /* PyTorch's fused operator; grsrun does not measure it                              */
-    double link_gbps;       /* bytes that one rank sends / ours_us; NAN at tp 1                                  */
-    double link_peak_gbps;  /* plain stores to the peer, all ranks at once; NAN where ranks share a GPU         */
-    double limit_us;        /* max(cublas_us, bytes that one rank sends / the link's rate)                       */
-    double metric, rel_err; /* of the timed kernel, on random operands                                           */
+    double cublas_default_us; /* the same with the algorithm that cuBLAS takes by itself; cublas_us: with its fastest */
+    double cublas_nccl_us;    /* GEMM, then ncclReduceScatter                                                      */
+    double registered_us;     /* the same between buffers that NCCL uses in place (symmetric windows)             */
+    double async_tp_us;       /* PyTorch's fused operator; grsrun does not measure it                              */
+    double link_gbps;         /* bytes that one rank sends / ours_us; NAN at tp 1                                  */
+    double link_peak_gbps;    /* plain stores to the peer, all ranks at once; NAN where ranks share a GPU         */
+    double limit_us;          /* max(cublas_us, bytes that one rank sends / the link's rate)                       */
+    double metric, rel_err;   /* of the timed kernel, on random operands                                           */
     int iters;
     bool isolated; /* each launch alone; else back to back                                              */
     enum grsrun_l2 l2;

@@ -50,36 +50,47 @@ void baselines_leave(struct baselines *baselines) {
 
 /* ---------------------------------------------------------------- contestants ---------------------------------- */
 
-static grs_status enqueue_rank_gemm(struct rivals *rivals, int rank, int set, CUdeviceptr product, grs_error *err) {
+/* Of cuBLAS's algorithms. */
+enum choice { CHOICE_FASTEST, CHOICE_DEFAULT };
+
+static grs_status enqueue_rank_gemm(struct rivals *rivals, int rank, enum choice choice, int set, CUdeviceptr product,
+                                    grs_error *err) {
     const grs_operands *launch = &rivals->operands[set]->launch[rank];
-    return gemm_run(&rivals->gemms[rank / rivals->team->ranks_per_gpu], launch->A, launch->B,
-                    (void *)(uintptr_t)product, err);
+    const struct gemm *gemm = &rivals->gemms[rank / rivals->team->ranks_per_gpu];
+    return gemm_run(gemm, choice == CHOICE_FASTEST ? gemm->best : 0, launch->A, launch->B, (void *)(uintptr_t)product,
+                    err);
 }
 
 /* The ranks of a GPU one behind the other, as if one process after another had the GPU to itself. */
-static grs_status enqueue_all_gemms(struct rivals *rivals, int set, const CUdeviceptr *products, grs_error *err) {
+static grs_status enqueue_all_gemms(struct rivals *rivals, enum choice choice, int set, const CUdeviceptr *products,
+                                    grs_error *err) {
     grs_status status = GRS_OK;
     for (int rank = 0; rank < rivals->shape.tp && !status; rank++) {
-        status = enqueue_rank_gemm(rivals, rank, set, products[rank], err);
+        status = enqueue_rank_gemm(rivals, rank, choice, set, products[rank], err);
     }
     return status;
 }
 
 static grs_status enqueue_gemms(void *self, int set, grs_error *err) {
     struct rivals *rivals = self;
-    return enqueue_all_gemms(rivals, set, rivals->products, err);
+    return enqueue_all_gemms(rivals, CHOICE_FASTEST, set, rivals->products, err);
+}
+
+static grs_status enqueue_default_gemms(void *self, int set, grs_error *err) {
+    struct rivals *rivals = self;
+    return enqueue_all_gemms(rivals, CHOICE_DEFAULT, set, rivals->products, err);
 }
 
 static grs_status enqueue_first_gemm(void *self, int set, grs_error *err) {
     struct rivals *rivals = self;
-    return enqueue_rank_gemm(rivals, 0, set, rivals->products[0], err);
+    return enqueue_rank_gemm(rivals, 0, CHOICE_FASTEST, set, rivals->products[0], err);
 }
 
 static grs_status enqueue_exchange(struct rivals *rivals, int set, const CUdeviceptr *products,
                                    const CUdeviceptr *shares, grs_error *err) {
     int64_t first, rows;
     grs_rows(rivals->shape.m, rivals->shape.tp, 0, &first, &rows);
-    grs_status status = enqueue_all_gemms(rivals, set, products, err);
+    grs_status status = enqueue_all_gemms(rivals, CHOICE_FASTEST, set, products, err);
     return status ? status
                   : scatter_run(&rivals->baselines->scatter, products, shares, (size_t)(rows * rivals->shape.n), err);
 }
@@ -95,8 +106,11 @@ static grs_status enqueue_registered(void *self, int set, grs_error *err) {
 }
 
 struct contestant rivals_contestant(struct rivals *rivals, enum rival which) {
-    static grs_status (*const enqueue[RIVAL_COUNT])(void *, int, grs_error *) = {
-        [RIVAL_GEMM] = enqueue_gemms, [RIVAL_SCATTER] = enqueue_scatter, [RIVAL_REGISTERED] = enqueue_registered};
+    static grs_status (*const enqueue[RIVAL_COUNT])(void *, int,
+                                                    grs_error *) = {[RIVAL_GEMM] = enqueue_gemms,
+                                                                    [RIVAL_DEFAULT] = enqueue_default_gemms,
+                                                                    [RIVAL_SCATTER] = enqueue_scatter,
+                                                                    [RIVAL_REGISTERED] = enqueue_registered};
     return (struct contestant){.enqueue = enqueue[which], .self = rivals};
 }
 
@@ -148,6 +162,7 @@ static grs_status choose_algorithm(struct rivals *rivals, struct timing *timing,
         grs_error failed;
         gemm->best = i;
         us[i] = timing_alternate(timing, &only, 1, 5, 1, &failed) ? INFINITY : timing_median(&brief);
+        rivals->has[RIVAL_DEFAULT] |= i == 0 && isfinite(us[i]);
     }
     for (; finalist_count < FINALISTS && finalist_count < gemm->count; finalist_count++) {
         int fastest = 0;
@@ -199,6 +214,7 @@ grs_status rivals_open(struct team *team, const struct grsrun_shape *shape, cons
     if (status) {
         return status;
     }
+    out->has[RIVAL_DEFAULT] = out->has[RIVAL_DEFAULT] && out->gemms[0].best != 0;
     buf_puts(notes, "cuBLAS: ");
     gemm_describe(&out->gemms[0], notes);
     buf_puts(notes, "\n");

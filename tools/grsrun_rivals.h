@@ -23,7 +23,13 @@ void baselines_open(struct baselines *out, struct buf *notes);
 void baselines_join(struct baselines *baselines, struct team *team, struct buf *notes);
 void baselines_leave(struct baselines *baselines);
 
-enum rival { RIVAL_GEMM = 0, RIVAL_SCATTER, RIVAL_REGISTERED, RIVAL_COUNT };
+enum rival {
+    RIVAL_GEMM = 0, /* the products, with cuBLAS's fastest algorithm */
+    RIVAL_DEFAULT,  /* with the one that cuBLAS takes by itself, where that is another and runs */
+    RIVAL_SCATTER,  /* the fastest, then the exchange */
+    RIVAL_REGISTERED,
+    RIVAL_COUNT
+};
 
 /* All that runs on one shape's operands. Zero-initialise; free with rivals_close. */
 struct rivals {
