@@ -180,14 +180,16 @@ template <class C> class Tempo {
         uint64_t now = ptx::global_nanoseconds();
         if (now < next_)
             now = wait_until<C>(watch, next_);
-        next_ = now + static_cast<uint64_t>(bytes) * cost_ / 1000 * lanes_a_tile;
+        if (bytes != bytes_) // pieces differ at edges alone
+            bytes_ = bytes, gap_ = static_cast<uint64_t>(bytes) * cost_ / 1000 * lanes_a_tile;
+        next_ = now + gap_;
     }
 
   private:
     // A lane that has a part of every tile has that part of the share; one that has every so manieth tile has it all.
     static constexpr int32_t lanes_a_tile = C::place_shared ? 1 : C::ship_lanes;
-    uint32_t cost_;
-    uint64_t next_ = 0;
+    uint32_t cost_, bytes_ = 0;   // of the last piece
+    uint64_t gap_ = 0, next_ = 0; // after it; the moment of the next one
 };
 
 // ring.place: shared. Stores a finished partial from its tile buffer into the peer's receive slot, at the CTA's tempo. The caller
@@ -213,6 +215,32 @@ GRS_DEVICE void push_at_tempo(Watch<C> &watch, Tempo<C> &tempo, char *image, con
     link.finish(watch);
 }
 
+// The pieces in which a tile goes through the chunks, or those of one of `ship_lanes` lanes. No division: one thread has little
+// more than a microsecond for a piece.
+template <class C> class Pieces {
+  public:
+    GRS_DEVICE Pieces(const Extent<C> &extent, int32_t lane) : extent_(extent.bytes), panels_(extent.panels) {
+        if (extent_ == 0)
+            panels_ = 0;
+        skip(lane);
+    }
+    GRS_DEVICE bool more() const { return panels_ > 0; }
+    GRS_DEVICE uint32_t offset() const { return panel_ + within_; }
+    GRS_DEVICE uint32_t bytes() const { return piece_of(extent_, within_, C::chunk_bytes); }
+    GRS_DEVICE void next() { skip(C::ship_lanes); }
+
+  private:
+    GRS_DEVICE void skip(int32_t pieces) {
+        for (; pieces > 0; --pieces)
+            if ((within_ += C::chunk_bytes) >= extent_)
+                within_ = 0, panel_ += panel_bytes<C::block_m>(), --panels_;
+    }
+
+    uint32_t extent_;                 // bytes of a panel that move
+    int32_t panels_;                  // this one and those behind it
+    uint32_t panel_ = 0, within_ = 0; // where the panel begins, and the piece in it
+};
+
 // The sending end of a CTA with ring.place: global, used by one thread: pushes outbox tiles to the peer through small pieces of
 // shared memory, at the CTA's tempo. With drain.policy: lane_per_stage there is one for each chunk: `lane` takes every
 // ship_lanes-th piece of each tile, and waits for its own stores alone.
@@ -228,24 +256,22 @@ template <class C> class Sender {
     // Returns when the tile (this lane's part of it) has landed, so that its bit may be set.
     GRS_DEVICE void push(Watch<C> &watch, const char *outbox, const Tile &tile) {
         Extent<C> extent(tile);
-        int32_t in_panel = static_cast<int32_t>((extent.bytes + C::chunk_bytes - 1) / C::chunk_bytes);
-        int32_t pieces = extent.panels * in_panel;
+        Pieces<C> coming(extent, lane_), leaving(extent, lane_);
         char *slot = peer_slot<C>(me_, geometry_, tile);
         LinkModel<C> link;
 
-        for (int32_t piece = lane_; piece < minimum(pieces, C::chunk_count); piece += C::ship_lanes)
-            fetch(outbox, extent, in_panel, piece);
-        for (int32_t piece = lane_; piece < pieces; piece += C::ship_lanes) {
+        for (int32_t chunk = lane_; chunk < C::chunk_count && coming.more(); chunk += C::ship_lanes)
+            fetch(outbox, coming);
+        for (bool first = behind > 0; leaving.more(); leaving.next(), first = false) {
             watch.wait_on(&shared_.barriers.chunk_full[full_.slot], full_.phase, GRS_WAIT_CHUNK);
-            tempo_.wait_turn(watch, bytes(extent, in_panel, piece));
-            ptx::bulk_store(slot + offset(in_panel, piece), shared_.chunk[full_.slot], bytes(extent, in_panel, piece));
+            tempo_.wait_turn(watch, leaving.bytes());
+            ptx::bulk_store(slot + leaving.offset(), shared_.chunk[full_.slot], leaving.bytes());
             ptx::bulk_commit();
-            link.send(watch, bytes(extent, in_panel, piece));
+            link.send(watch, leaving.bytes());
             next(full_);
-            int32_t ahead = piece - behind + C::chunk_count; // where the piece before was, or, in a lane, this one
-            if (piece >= behind && ahead < pieces) {
+            if (!first && coming.more()) { // into the chunk of the piece before, or, in a lane, of this one
                 ptx::bulk_wait_read<behind>();
-                fetch(outbox, extent, in_panel, ahead);
+                fetch(outbox, coming);
             }
         }
         ptx::bulk_wait<0>();
@@ -253,19 +279,12 @@ template <class C> class Sender {
     }
 
   private:
-    // Piece i of a tile: `in_panel` pieces a panel, the last of a panel may be short.
-    GRS_DEVICE static int32_t offset(int32_t in_panel, int32_t piece) {
-        return piece / in_panel * panel_bytes<C::block_m>() + piece % in_panel * C::chunk_bytes;
-    }
-    GRS_DEVICE static uint32_t bytes(const Extent<C> &extent, int32_t in_panel, int32_t piece) {
-        return piece_of(extent.bytes, static_cast<uint32_t>(piece % in_panel * C::chunk_bytes), C::chunk_bytes);
-    }
-    GRS_DEVICE void fetch(const char *outbox, const Extent<C> &extent, int32_t in_panel, int32_t piece) {
+    GRS_DEVICE void fetch(const char *outbox, Pieces<C> &coming) {
         ptx::Barrier *full = &shared_.barriers.chunk_full[empty_.slot];
-        uint32_t size = bytes(extent, in_panel, piece);
-        ptx::barrier_arrive_expect(full, size);
-        ptx::bulk_load(shared_.chunk[empty_.slot], outbox + offset(in_panel, piece), size, full);
+        ptx::barrier_arrive_expect(full, coming.bytes());
+        ptx::bulk_load(shared_.chunk[empty_.slot], outbox + coming.offset(), coming.bytes(), full);
         next(empty_);
+        coming.next();
     }
     GRS_DEVICE static void next(Cursor<C::chunk_count> &cursor) {
         if constexpr (C::ship_lanes == 1)

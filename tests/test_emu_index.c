@@ -235,8 +235,8 @@ static void a_shift_is_named(void **state) {
 static void a_misplaced_chunk_is_named(void **state) {
     (void)state;
     static struct emu_report report;
-    static const char right[] = "bulk_store(slot + offset(in_panel, piece)",
-                      wrong[] = "bulk_store(slot + offset(in_panel, piece ^ 1)";
+    static const char right[] = "bulk_store(slot + leaving.offset()",
+                      wrong[] = "bulk_store(slot + (leaving.offset() ^ 2048)";
     const char *ring = NULL;
     for (int i = 0; emit_headers[i].name; i++)
         if (!strcmp(emit_headers[i].name, "grs/ring.cuh"))
