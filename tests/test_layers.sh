@@ -70,6 +70,17 @@ exports_are_the_public_interface() {
     test -s "$TMP/declared" && diff "$TMP/declared" "$TMP/exported"
 }
 
+# A command's own function of that name would take the library's place without a word from the linker.
+names_are_defined_once() {
+    local command
+    for command in grsgen grsrun; do
+        nm -g --defined-only "$BUILD/libgrs.a" "$BUILD"/tools/"$command"*.o | awk 'NF == 3 && $2 != "W" { print $3 }' | sort >"$TMP/names"
+        [[ $(wc -l <"$TMP/names") -gt 100 ]] || { echo "too few names: this test looks in the wrong place"; return 1; }
+        uniq -d "$TMP/names" | sed "s/\$/ is defined in libgrs.a and in $command/" | grep . && return 1
+    done
+    return 0
+}
+
 soname_is_versioned() {
     readelf -d "$BUILD/libgrs.so" | grep -F 'Library soname: [libgrs.so.0]'
 }
@@ -101,6 +112,7 @@ for folder in common generator cache runtime templates emulator tools; do
 done
 check "assembly is in ptx.cuh and mma_*.cuh alone" assembly_is_in_few_files
 check "libgrs.so exports exactly what grs.h declares" exports_are_the_public_interface
+check "the library and the commands have no name in common" names_are_defined_once
 check "the soname is versioned" soname_is_versioned
 check "docs/config.schema.json is current" schema_is_current
 check "docs/config.md is current" reference_is_current
