@@ -147,6 +147,10 @@ FUNCTION(cuCtxGetCurrent, (CUcontext * context)) {
     *context = stack[depth - 1];
     return CUDA_SUCCESS;
 }
+FUNCTION(cuCtxGetDevice, (CUdevice * device)) {
+    *device = current_device();
+    return stack[depth - 1] ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
 FUNCTION(cuCtxSynchronize, (void)) {
     return CUDA_SUCCESS;
 }
@@ -506,8 +510,8 @@ static void run_reference(void **p) {
         int64_t row = task->first_row + i / task->n, column = i % task->n;
         double total = 0;
         float bound = 0;
-        for (int hop = 0; hop < task->tp; hop++) {
-            int rank = (task->owner - 1 - hop + 2 * task->tp) % task->tp;
+        for (int hop = 0; hop < task->ring; hop++) {
+            int rank = task->first_rank + (task->owner - 1 - hop + 2 * task->ring) % task->ring;
             uint64_t a = values_key(task->seed, VALUES_A, rank), b = values_key(task->seed, VALUES_B, rank);
             double own = 0;
             float peak = 0;
@@ -525,6 +529,15 @@ static void run_reference(void **p) {
         }
         sums[i] = (float)total;
         bounds[i] = bound;
+    }
+}
+
+static void run_add_nodes(void **p) {
+    const struct values_nodes *task = p[0];
+    float *largest = pointer_at(p[5]);
+    for (int64_t i = 0; i < task->count; i++) {
+        float reach = values_add_nodes(task, i, pointer_at(p[1]), pointer_at(p[2]), pointer_at(p[3]), pointer_at(p[4]));
+        *largest = reach > *largest ? reach : *largest;
     }
 }
 
@@ -896,11 +909,17 @@ struct CUfunc_st {
     const char *name;
     void (*run)(void **parameters); /* NULL: the ring */
 };
-static struct CUfunc_st functions[] = {{"grsrun_fill", run_fill},           {"grsrun_check", run_check},
-                                       {"grsrun_spans", run_spans},         {"grsrun_checksum", run_checksum},
-                                       {"grsrun_reference", run_reference}, {"grsrun_compare", run_compare},
-                                       {"grsrun_spin", run_spin},           {"grsrun_push", run_spin},
-                                       {"grsrun_clock", run_clock},         {"grs_gemm_rs", NULL}};
+static struct CUfunc_st functions[] = {{"grsrun_fill", run_fill},
+                                       {"grsrun_check", run_check},
+                                       {"grsrun_spans", run_spans},
+                                       {"grsrun_checksum", run_checksum},
+                                       {"grsrun_reference", run_reference},
+                                       {"grsrun_compare", run_compare},
+                                       {"grsrun_spin", run_spin},
+                                       {"grsrun_push", run_spin},
+                                       {"grsrun_clock", run_clock},
+                                       {"grsrun_add_nodes", run_add_nodes},
+                                       {"grs_gemm_rs", NULL}};
 
 FUNCTION(cuModuleLoadData, (CUmodule * module, const void *image)) {
     *module = malloc(1);
@@ -982,7 +1001,6 @@ CUresult hostgpu_unsupported(void) {
 #define UNSUPPORTED(symbol) __asm__(".globl " #symbol "\n.set " #symbol ", hostgpu_unsupported")
 UNSUPPORTED(cuDeviceGetPCIBusId);
 UNSUPPORTED(cuDeviceTotalMem_v2);
-UNSUPPORTED(cuCtxGetDevice);
 UNSUPPORTED(cuModuleLoadDataEx);
 UNSUPPORTED(cuMemcpyDtoD_v2);
 UNSUPPORTED(cuMemcpyDtoDAsync_v2);

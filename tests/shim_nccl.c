@@ -125,8 +125,15 @@ FUNCTION(int, ncclGetUniqueId, (struct unique_id * id)) {
     new_name(id->name, sizeof(id->name));
     return SUCCESS;
 }
+typedef int device_function(int *device);
+static void *driver_symbol(const char *name);
 FUNCTION(int, ncclCommInitRank, (struct ncclComm * *out, int size, struct unique_id id, int rank)) {
-    return meet(id.name, rank, size, out);
+    device_function *device = (device_function *)driver_symbol("cuCtxGetDevice");
+    int status = meet(id.name, rank, size, out);
+    if (status == SUCCESS && device != NULL && device(&(*out)->device) != 0) {
+        return INVALID;
+    }
+    return status;
 }
 
 static void gather(struct ncclComm *comm, const void *from, size_t bytes, void *to) {

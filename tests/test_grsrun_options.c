@@ -97,6 +97,17 @@ static void every_option(void **state) {
     grsrun_options_free(&options);
 }
 
+static void nodes_of_processes(void **state) {
+    (void)state;
+    struct grsrun_options options;
+    accept("--procs --shape 8,8,8", &options);
+    assert_true(options.procs && options.nodes == 0);
+    grsrun_options_free(&options);
+    accept("--procs --nodes 2 --graph --tp 4 --shape 8,16,8,8", &options);
+    assert_true(options.procs && options.nodes == 2 && options.graph);
+    grsrun_options_free(&options);
+}
+
 static void bench_alone_does_not_verify(void **state) {
     (void)state;
     struct grsrun_options options;
@@ -226,6 +237,16 @@ static void refusals(void **state) {
     refuse("--shape 8,8,8 --pace 3.7.2", "--pace: '3.7.2' is not a rate from 0.1 to 100000");
     refuse("--shape 8,8,8 --pace .", "--pace: '.' is not a rate from 0.1 to 100000");
     refuse("--shape 8,8,8 --pace 100001", "--pace: '100001' is not a rate from 0.1 to 100000");
+    refuse("--shape 8,8,8 --tp 4 --nodes 2", "--nodes divides ranks that are processes of their own: give --procs");
+    refuse("--shape 8,8,8 --tp 4 --procs --nodes 3", "--nodes 3: 4 ranks cannot be divided into 3 nodes of one size");
+    refuse("--shape 8,8,8 --procs --nodes 2", "--nodes 2: 1 rank cannot be divided into 2 nodes of one size");
+    refuse("--shape 8,8,8 --procs --nodes 0", "--nodes: '0' is not a number from 1 to 64");
+    refuse("--shape 8,8,8 --procs --nodes 65", "--nodes: '65' is not a number from 1 to 64");
+    refuse("--shape 8,8,8 --tp 4 --procs --nodes 2 --json",
+           "--procs verifies on GPUs: it cannot be used with --bench, --json, --save, --guard, --ranks-per-gpu or "
+           "--backend emu");
+    refuse("--shape 8,8,8 --tp 4 --procs --nodes 2 --ablate",
+           "--procs verifies on GPUs: it cannot be used with --ablate or --pace");
     refuse("--shape 8,8,8 --bench --verify --json",
            "--json and --save hold one table: give --bench (which checks D too) or --verify");
     refuse("--shape 8,8,8 --frobnicate", "unknown or ambiguous option '--frobnicate'; see grsrun --help");
@@ -313,6 +334,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults),
         cmocka_unit_test(every_option),
+        cmocka_unit_test(nodes_of_processes),
         cmocka_unit_test(bench_alone_does_not_verify),
         cmocka_unit_test(ablate_is_a_table_of_its_own),
         cmocka_unit_test(lists_and_ranges_of_m),

@@ -61,11 +61,76 @@ signals_are_passed_on() {
 }
 not_together() {
     local option
-    for option in --bench --json --graph --guard '--ranks-per-gpu 2' '--backend emu'; do
+    for option in --bench --json --guard '--ranks-per-gpu 2' '--backend emu'; do
         # shellcheck disable=SC2086 # an option and its argument
         exits 2 "$grsrun" "${shape[@]}" --tp 2 $option && says err '--procs verifies on GPUs' || return 1
     done
     exits 2 "$grsrun" "${shape[@]}" --tp 2,4 && says err 'there are shapes with tp 2 and with tp 4'
+}
+
+# ---------------------------------------------------------------- on stand-ins for GPUs and for NCCL
+
+# grsrun --procs RANKS OPTIONS...: ranks on a stand-in GPU each, which compute on the host.
+computed() { # CODE RANKS OPTIONS...
+    HOSTGPU_DEVICES=$2 GRS_LIBCUDA=$BUILD/tests/shim/libhostgpu.so GRS_NVRTC=$BUILD/tests/shim/libnvrtc.so GRS_NCCL=${NCCL-$BUILD/tests/shim/libnccl.so} \
+        exits "$1" timeout 120 "$grsrun" --procs --tp "$2" "${@:3}"
+}
+# Every rank says so much of its path, and that so many rows of the table are right.
+ranks_say() { # RANKS TEXT ROWS
+    local rank
+    for ((rank = 0; rank < $1; rank++)); do
+        says out "rank $rank | $2" || return 1
+        [[ $(grep -c "^rank $rank | .* ok\$" "$TMP/out") -eq $3 ]] || { echo "rank $rank: not $3 rows"; cat "$TMP/out"; return 1; }
+    done
+}
+one_host() { computed 0 2 --shape 1,23,24,16 && ranks_say 2 '# exact:' 4 && silent err; }
+replayed() { # by every rank: two kinds of operands, two sets of each, three launches
+    rm -f "$TMP/log"
+    HOSTGPU_LOG=$TMP/log computed 0 2 --shape 23,24,16 --graph --repeat 3 && ranks_say 2 '# exact:' 2 && [[ $(grep -c graph "$TMP/log") -eq 24 ]]
+}
+fused() { computed 0 2 --nodes 1 --shape 1,23,24,16 && ranks_say 2 '# fused: one kernel over all 2 ranks' 4; }
+staged() { # also rows that are not dense, and replayed
+    local text='# staged: a kernel over the 2 ranks of each of 2 nodes, then ncclReduceScatter between the nodes'
+    computed 0 4 --nodes 2 --shape 1,7,33,136,72 --ldd +8 && ranks_say 4 "$text" 6 && silent err &&
+        computed 0 4 --nodes 2 --shape 33,136,72 --graph && ranks_say 4 "$text" 2
+}
+three_nodes() { computed 0 6 --nodes 3 --shape 1,23,24,16 && ranks_say 6 '# staged: a kernel over the 2 ranks of each of 3 nodes' 4; }
+unfused() {
+    computed 0 3 --nodes 3 --shape 1,7,33,136,72 --ldd +8 &&
+        ranks_say 3 "# unfused: every rank's product, then ncclReduceScatter over all 3: every rank is on a node of its own" 6
+}
+no_peers() { # the ranks of a node do not reach each other
+    HOSTGPU_NO_PEERS=1 computed 0 4 --nodes 2 --shape 23,24,16 && ranks_say 4 "# unfused: every rank's product, then ncclReduceScatter over all 4: node 0 (node0): " 2 &&
+        says out 'rank 3 | #   node 1 (node1): '
+}
+named() { # GRS_NODE goes before what is pretended
+    GRS_NODE=one computed 0 4 --nodes 2 --shape 23,24,16 && ranks_say 4 '# fused: one kernel over all 4 ranks' 2
+}
+wrong_bit() { # NODES RANK
+    HOSTGPU_FAULT=flip computed 1 4 --nodes "$1" --shape 33,24,16 && says err "rank $2 | grsrun: FAILED: a result is wrong; see above" &&
+        says err '33,24,16 tp 4 exact, operands 1, launch 1: mismatches: ' && says err ", owner $2: got " && says out ' FAILED'
+}
+one_gpu() { # of which NCCL would refuse the second rank, unless each is a host of its own
+    HOSTGPU_DEVICES=1 GRS_LIBCUDA=$BUILD/tests/shim/libhostgpu.so GRS_NVRTC=$BUILD/tests/shim/libnvrtc.so GRS_NCCL=$BUILD/tests/shim/libnccl.so \
+        exits 2 timeout 120 "$grsrun" --procs --tp 2 --nodes 2 --shape 8,8,8 &&
+        says err 'rank 1 | grsrun: --nodes needs a GPU a rank: ranks 0 and 1 are on the same' && silent out
+}
+no_nccl() { # every rank tells the errors of all
+    NCCL=/nonexistent/libnccl.so computed 2 2 --nodes 2 --shape 8,8,8 && says err 'rank 1 | grsrun: rank 0: $GRS_NCCL: /nonexistent/libnccl.so: ' &&
+        says err 'rank 0 | rank 1: $GRS_NCCL: /nonexistent/libnccl.so: ' && silent out
+}
+# The others would wait in NCCL for ever.
+killed() {
+    HOSTGPU_DEVICES=2 GRS_LIBCUDA=$BUILD/tests/shim/libhostgpu.so GRS_NVRTC=$BUILD/tests/shim/libnvrtc.so GRS_NCCL=$BUILD/tests/shim/libnccl.so \
+        "$grsrun" --procs --tp 2 --nodes 2 --shape 64,24,16 --rounds 1000000 >"$TMP/out" 2>"$TMP/err" &
+    local parent=$! ranks count=0 started
+    until [[ $(grep -c 'verdict$' "$TMP/out") -eq 2 || $count -gt 200 ]]; do sleep 0.05; count=$((count + 1)); done
+    mapfile -t ranks < <(children_of "$parent")
+    started=$SECONDS
+    kill -KILL "${ranks[1]}" || return 1
+    wait "$parent"
+    [[ $? -eq 1 && $((SECONDS - started)) -lt 30 ]] && says err 'grsrun: a rank has failed, and 10 s later others still wait: they are ended' &&
+        says err 'was ended by signal 9' && says err 'was ended by signal 15'
 }
 
 check "every rank tells the errors of all" no_driver
@@ -79,4 +144,18 @@ fi
 check "a launcher's variables are checked" half_a_launcher
 check "signals are passed on" signals_are_passed_on
 check "options that do not go together" not_together
+check "the stand-ins are built" make -s BUILD="$BUILD" "$BUILD"/tests/shim/lib{hostgpu,nccl,nvrtc}.so
+check "ranks of one host compute" one_host
+check "a graph is replayed by every rank" replayed
+check "--nodes 1: fused" fused
+check "two nodes of two ranks: staged" staged
+check "three nodes of two ranks: staged" three_nodes
+check "three nodes of one rank: unfused" unfused
+check "nodes whose GPUs do not reach each other: unfused" no_peers
+check "GRS_NODE goes before" named
+check "one wrong bit, staged" wrong_bit 2 0
+check "one wrong bit, unfused" wrong_bit 4 3
+check "nodes on one GPU" one_gpu
+check "no NCCL" no_nccl
+check "a rank that is killed does not hang other nodes" killed
 finish

@@ -141,7 +141,7 @@ static void density_of_exact_operands(void **state) {
 /* ---------------------------------------------------------------- the bound -------------------------------------- */
 
 enum { M = 24, N = 24, K = 200, R = 5 };
-enum fault { NONE, RANK_MISSING, PRODUCT_MISSING, ROUNDED_TWICE_AS_COARSE };
+enum fault { NONE, RANK_MISSING, PRODUCT_MISSING, ROUNDED_TWICE_AS_COARSE, NODE_MISSING };
 
 static float element(uint64_t seed, enum values_operand operand, int rank, enum values_mode mode, uint32_t threshold,
                      int64_t index) {
@@ -186,6 +186,90 @@ static void run_ring(enum values_mode mode, enum fault fault, struct values_verd
     }
 }
 
+/* The same over `nodes` nodes of `local` ranks: a ring within each, owner 0 again, then the sums of nodes in BF16, in an order that
+ * differs from element to element. */
+static void run_nodes(enum values_mode mode, enum fault fault, int nodes, int local, struct values_verdict *verdict) {
+    const uint64_t seed = 43;
+    uint32_t threshold = mode == VALUES_EXACT ? values_threshold(M, N, K, nodes * local) : 0;
+    const struct values_nodes task = {.count = 1, .nodes = nodes};
+    *verdict = (struct values_verdict){.first = UINT64_MAX};
+    for (int64_t i = 0; i < M * N; i++) {
+        float sum_of[8] = {0}, bound_of[8] = {0}, node_sum[8], sum, bound, got = 0;
+        for (int node = 0; node < nodes; node++) {
+            float partial = 0;
+            double exact = 0;
+            for (int l = local - 1; l >= 0; l--) {
+                float own = 0, peak = 0;
+                double own_exact = 0;
+                for (int64_t k = 0; k < K; k++) {
+                    float a = element(seed, VALUES_A, node * local + l, mode, threshold, i / N * K + k);
+                    float b = element(seed, VALUES_B, node * local + l, mode, threshold, i % N * K + k);
+                    own_exact += (double)a * b;
+                    own += a * b;
+                    peak = fmaxf(peak, fabsf((float)own_exact));
+                }
+                exact += own_exact;
+                bound_of[node] = values_bound(bound_of[node], (float)exact, fmaxf(peak, fabsf((float)exact)), K);
+                partial = values_from_bf16(values_to_bf16(partial + own));
+            }
+            sum_of[node] = (float)exact;
+            node_sum[node] = partial;
+        }
+        for (int hop = 0; hop < nodes; hop++) {
+            int node = (int)(hop + i) % nodes;
+            float own = fault == NODE_MISSING && node == 1 ? 0 : node_sum[node];
+            got = hop == 0 ? own : values_from_bf16(round_to(got + own, fault));
+        }
+        float reach = values_add_nodes(&task, 0, sum_of, bound_of, &sum, &bound);
+        double error = fabs((double)got - sum);
+        bool wrong = mode == VALUES_EXACT ? values_to_bf16(got) != values_to_bf16(sum) : !(error <= bound);
+        assert_true(reach >= fabsf(sum) && (mode == VALUES_RANDOM || reach <= VALUES_EXACT_MAX));
+        verdict->mismatches += wrong;
+        verdict->worst = fmaxf(verdict->worst, (float)error / bound);
+        verdict->error2 += error * error;
+        verdict->got2 += (double)got * got;
+        verdict->want2 += (double)sum * sum;
+    }
+}
+
+static void nodes_are_added(void **state) {
+    static const struct { int nodes, local; } cases[] = {{2, 1}, {2, 2}, {4, 1}, {2, 4}, {3, 2}, {8, 1}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        int nodes = cases[i].nodes, local = cases[i].local;
+        double limit = values_rel_err_limit(nodes * local, nodes);
+        struct values_verdict verdict;
+        run_nodes(VALUES_EXACT, NONE, nodes, local, &verdict);
+        assert_true(verdict.mismatches == 0 && verdict.error2 == 0 && verdict.want2 > 0);
+        run_nodes(VALUES_EXACT, NODE_MISSING, nodes, local, &verdict);
+        assert_true(verdict.mismatches > M * N / 2);
+        run_nodes(VALUES_RANDOM, NONE, nodes, local, &verdict);
+        assert_int_equal(verdict.mismatches, 0);
+        assert_true(verdict.worst > 0.2 && verdict.worst <= 1); /* in any order: so not as near as with one ring */
+        assert_true(values_rel_err(&verdict) <= limit && values_rel_err(&verdict) > limit / 2);
+        assert_true(values_metric(&verdict) < values_metric_limit(nodes * local, nodes));
+        run_nodes(VALUES_RANDOM, NODE_MISSING, nodes, local, &verdict);
+        assert_true(verdict.mismatches > M * N / 2 && values_rel_err(&verdict) > limit);
+        run_nodes(VALUES_RANDOM, ROUNDED_TWICE_AS_COARSE, nodes, local, &verdict);
+        assert_true(values_rel_err(&verdict) > limit);
+    }
+}
+
+/* Sums of some nodes may be larger than the sum of all. */
+static void nodes_that_cancel(void **state) {
+    (void)state;
+    const float sums_of[] = {100, -100, 3}, bounds_of[] = {0, 0, 0};
+    const struct values_nodes task = {.count = 1, .nodes = 3}, two = {.count = 1, .nodes = 2},
+                              one = {.count = 1, .nodes = 1};
+    float sum, bound;
+    assert_true(values_add_nodes(&task, 0, sums_of, bounds_of, &sum, &bound) == 103);
+    assert_true(sum == 3 && bound >= 103.0f / 256 && bound < 110.0f / 256);
+    assert_true(values_add_nodes(&two, 0, sums_of, bounds_of, &sum, &bound) == 100);
+    assert_true(sum == 0 && bound == 0); /* 100 - 100, with nothing to round */
+    assert_true(values_add_nodes(&one, 0, sums_of, bounds_of, &sum, &bound) == 100);
+    assert_true(sum == 100 && bound == 0);
+}
+
 static void a_right_ring_passes(void **state) {
     (void)state;
     struct values_verdict verdict;
@@ -198,7 +282,7 @@ static void a_right_ring_passes(void **state) {
     assert_int_equal(verdict.mismatches, 0);
     assert_true(verdict.worst > 0.3 && verdict.worst <= 1); /* the bound is near what happens */
     assert_true(values_rel_err(&verdict) > 1e-3);
-    assert_true(values_rel_err(&verdict) <= values_rel_err_limit(R));
+    assert_true(values_rel_err(&verdict) <= values_rel_err_limit(R, 1));
     assert_true(values_metric(&verdict) < VALUES_METRIC_LIMIT);
 }
 
@@ -211,17 +295,21 @@ static void a_wrong_ring_fails(void **state) {
     assert_true(verdict.mismatches > M * N / 4);
     run_ring(VALUES_RANDOM, RANK_MISSING, &verdict);
     assert_true(verdict.mismatches > M * N / 2);
-    assert_true(values_rel_err(&verdict) > values_rel_err_limit(R) && values_metric(&verdict) > VALUES_METRIC_LIMIT);
+    assert_true(values_rel_err(&verdict) > values_rel_err_limit(R, 1) && values_metric(&verdict) > VALUES_METRIC_LIMIT);
     run_ring(VALUES_RANDOM, PRODUCT_MISSING, &verdict);
     assert_true(verdict.mismatches > 0);
     run_ring(VALUES_RANDOM, ROUNDED_TWICE_AS_COARSE, &verdict);
-    assert_true(values_rel_err(&verdict) > values_rel_err_limit(R));
+    assert_true(values_rel_err(&verdict) > values_rel_err_limit(R, 1));
 }
 
 static void limits(void **state) {
     (void)state;
-    assert_true(fabs(values_rel_err_limit(1) - 2.2e-3) < 1e-12);
-    assert_true(fabs(values_rel_err_limit(8) - 2.2e-3 * sqrt(4.5)) < 1e-12);
+    assert_true(fabs(values_rel_err_limit(1, 1) - 2.2e-3) < 1e-12);
+    assert_true(fabs(values_rel_err_limit(8, 1) - 2.2e-3 * sqrt(4.5)) < 1e-12);
+    assert_true(fabs(values_rel_err_limit(2, 2) - 2.2e-3 * sqrt(2)) < 1e-12); /* 1/2 twice, and 1 */
+    assert_true(values_metric_limit(8, 1) == VALUES_METRIC_LIMIT && values_metric_limit(2, 2) == VALUES_METRIC_LIMIT);
+    assert_true(fabs(values_metric_limit(8, 8) - 1.301e-5) < 1e-8);
+    assert_true(fabs(values_rel_err_limit(4, 2) - 2.2e-3 * sqrt(2.5)) < 1e-12); /* 1/4 and 1/2 twice, and 1 */
     struct values_verdict verdict = {.error2 = 4, .got2 = 60, .want2 = 100};
     assert_true(values_rel_err(&verdict) == 0.2);
     assert_true(values_metric(&verdict) == 0.025);
@@ -239,6 +327,8 @@ int main(void) {
         cmocka_unit_test(a_right_ring_passes),
         cmocka_unit_test(a_wrong_ring_fails),
         cmocka_unit_test(limits),
+        cmocka_unit_test(nodes_are_added),
+        cmocka_unit_test(nodes_that_cancel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

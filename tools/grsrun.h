@@ -41,6 +41,7 @@ struct grsrun_options {
     enum arch arch; /* valid with has_arch; else the device's (emulated: sm_90a)                    */
 
     bool procs;            /* a process a rank, started here or by a launcher                              */
+    int nodes;             /* with procs: nodes of equal size, NCCL between them; 0: no NCCL, one host     */
     bool verify, bench;    /* neither was asked for: verify                                                */
     bool ablate;           /* every older policy beside ours, instead of both                              */
     bool waits;            /* with bench: count what each role waits for                                   */

@@ -52,6 +52,9 @@ _Static_assert(sizeof(cublasLtMatmulHeuristicResult_t) == 96, "cublasLtMatmulHeu
 enum nccl_api_constants { NCCL_API_CONSTANTS(BASELINE_ENUM) };
 typedef struct ncclComm *ncclComm_t;
 typedef struct ncclWindow_vidmem *ncclWindow_t;
+typedef struct {
+    char internal[128];
+} ncclUniqueId;
 #endif
 #undef BASELINE_ENUM
 
@@ -89,6 +92,13 @@ typedef struct ncclWindow_vidmem *ncclWindow_t;
     X(group_end, ncclGroupEnd, (void))                                                                                 \
     X(reduce_scatter, ncclReduceScatter,                                                                               \
       (const void *from, void *to, size_t count, int type, int op, ncclComm_t comm, CUstream stream))
+
+/* A communicator whose ranks are processes. */
+#define NCCL_API_PROCESSES(X)                                                                                          \
+    X(get_unique_id, ncclGetUniqueId, (ncclUniqueId * id))                                                             \
+    X(init_rank, ncclCommInitRank, (ncclComm_t * comm, int size, ncclUniqueId id, int rank))                           \
+    X(destroy, ncclCommDestroy, (ncclComm_t comm))                                                                     \
+    X(abort, ncclCommAbort, (ncclComm_t comm))
 
 /* Memory of NCCL's own and windows over it, for exchanges without a copy: 2.27 and newer. */
 #define NCCL_API_OPTIONAL(X)                                                                                           \

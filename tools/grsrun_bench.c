@@ -64,11 +64,11 @@ grs_status bench_judge(struct team *team, const grs_kernel *kernel, struct opera
     if (status) {
         return status;
     }
-    *correct = verdict->mismatches == 0 && verify_statistics(&operands->shape, VALUES_RANDOM, verdict);
+    *correct = verdict->mismatches == 0 && verify_statistics(team, &operands->shape, VALUES_RANDOM, verdict);
     if (!*correct) {
         buf_printf(notes, "mismatches: %" PRIu64 ", rel_err %.3g (at most %.3g), metric %.3g (below %.3g)\n",
-                   verdict->mismatches, values_rel_err(verdict), values_rel_err_limit(operands->shape.tp),
-                   values_metric(verdict), VALUES_METRIC_LIMIT);
+                   verdict->mismatches, values_rel_err(verdict), values_rel_err_limit(operands->shape.tp, team->nodes),
+                   values_metric(verdict), values_metric_limit(operands->shape.tp, team->nodes));
     }
     return GRS_OK;
 }

@@ -39,7 +39,7 @@ static grs_status find_functions(struct device *device, grs_error *err) {
                   {"grsrun_spans", &device->spans},         {"grsrun_checksum", &device->checksum},
                   {"grsrun_reference", &device->reference}, {"grsrun_compare", &device->compare},
                   {"grsrun_spin", &device->spin},           {"grsrun_push", &device->push},
-                  {"grsrun_clock", &device->clock}};
+                  {"grsrun_clock", &device->clock},         {"grsrun_add_nodes", &device->add_nodes}};
     for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
         grs_status status =
             device_check(device, device->drv->cuModuleGetFunction(wanted[i].out, device->module, wanted[i].name),

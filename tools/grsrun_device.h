@@ -12,7 +12,7 @@ struct device {
     CUdevice id;
     CUcontext context;
     CUmodule module;
-    CUfunction fill, check, spans, checksum, reference, compare, spin, push, clock;
+    CUfunction fill, check, spans, checksum, reference, add_nodes, compare, spin, push, clock;
     CUstream stream;       /* everything on this device is ordered by it */
     CUdeviceptr scratch;   /* DEVICE_SCRATCH_BYTES for a helper kernel's result */
     CUdeviceptr span_list; /* DEVICE_SPANS_MAX spans, for spans_check */

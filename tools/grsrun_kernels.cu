@@ -50,7 +50,7 @@ extern "C" __global__ void grsrun_checksum(values_matrix matrix, const uint16_t 
     atomicAdd(sum, mine);
 }
 
-// The exact sum of an owner's rows over all ranks, in the order in which the ring adds (rank owner − 1 first, owner last),
+// The exact sum of an owner's rows over the ranks of a ring, in the order in which it adds (rank owner − 1 first, owner last),
 // from the seed alone: no operand is read. Products are added in FP32 over chunks of K, chunks and ranks in FP64. Beside it
 // the bound of values.h (mode random), and in *peak the largest partial sum seen (as float bits). A block of 256 threads
 // makes tiles of 64 × 64 elements, 4 × 4 a thread; tiles are numbered along N.
@@ -108,8 +108,8 @@ extern "C" __global__ void __launch_bounds__(threads, 2)
         const int64_t row0 = t / tiles_n * tile, column0 = t % tiles_n * tile;
         double total[side][side] = {};
         float bound[side][side] = {};
-        for (int hop = 0; hop < task.tp; hop++) {
-            const int rank = (task.owner - 1 - hop + 2 * task.tp) % task.tp;
+        for (int hop = 0; hop < task.ring; hop++) {
+            const int rank = task.first_rank + (task.owner - 1 - hop + 2 * task.ring) % task.ring;
             const uint64_t key_a = values_key(task.seed, VALUES_A, rank), key_b = values_key(task.seed, VALUES_B, rank);
             double own[side][side] = {};
             float highest = 0; // of the thread's elements: at least each one's own peak
@@ -144,6 +144,17 @@ extern "C" __global__ void __launch_bounds__(threads, 2)
         }
     }
     atomicMax(peak, __float_as_uint(largest)); // bits of floats that are not negative order as the floats do
+}
+
+// Sums and bounds of all nodes into those of D, and in *peak the largest that a sum of some nodes can be, whatever the order.
+extern "C" __global__ void grsrun_add_nodes(values_nodes task, const float *sums_of, const float *bounds_of,
+                                            float *sums, float *bounds, uint32_t *peak) {
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    float largest = 0;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < task.count; i += step) {
+        largest = fmaxf(largest, values_add_nodes(&task, i, sums_of, bounds_of, sums, bounds));
+    }
+    atomicMax(peak, __float_as_uint(largest));
 }
 
 static __device__ double block_sum(double value, double *warps) {

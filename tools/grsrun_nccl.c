@@ -3,10 +3,14 @@
 #include <stdlib.h>
 
 #include "common/error.h"
-#include "tools/grsrun_library.h"
+
+grs_status nccl_symbols(const struct library_symbol *symbols, size_t count, grs_error *err) {
+    static const char *const names[] = {"libnccl.so.2", "libnccl.so", NULL};
+    setenv("NCCL_NVLS_ENABLE", "0", 1);
+    return library_open("GRS_NCCL", names, "nccl", symbols, count, err);
+}
 
 grs_status nccl_open(struct nccl *out, grs_error *err) {
-    static const char *const names[] = {"libnccl.so.2", "libnccl.so", NULL};
     const struct library_symbol symbols[] = {
 #define NCCL_SYMBOL(member, symbol, parameters) {#symbol, &out->member, false},
         NCCL_API_FUNCTIONS(NCCL_SYMBOL)
@@ -16,8 +20,7 @@ grs_status nccl_open(struct nccl *out, grs_error *err) {
 #undef NCCL_SYMBOL
                 {"ncclGetErrorString", &out->error_text, false},
     };
-    setenv("NCCL_NVLS_ENABLE", "0", 1);
-    return library_open("GRS_NCCL", names, "nccl", symbols, sizeof(symbols) / sizeof(symbols[0]), err);
+    return nccl_symbols(symbols, sizeof(symbols) / sizeof(symbols[0]), err);
 }
 
 static grs_status check(const struct nccl *nccl, int status, const char *what, grs_error *err) {

@@ -3,6 +3,7 @@
 #define GRS_TOOLS_GRSRUN_NCCL_H
 
 #include "tools/grsrun_baseline_api.h"
+#include "tools/grsrun_library.h"
 #include "tools/grsrun_team.h"
 
 struct nccl { /* the library's functions */
@@ -13,8 +14,10 @@ struct nccl { /* the library's functions */
     const char *(*error_text)(int status);
 };
 
-/* GRS_ERR_UNSUPPORTED: there is no NCCL. Turns NVLink multicast off for this process (NCCL_NVLS_ENABLE=0): a program that
- * uses it can put GPUs that others share out of service. */
+/* Opens NCCL and looks up symbols of it. GRS_ERR_UNSUPPORTED: there is no NCCL. Turns NVLink multicast off for this process
+ * (NCCL_NVLS_ENABLE=0): a program that uses it can put GPUs that others share out of service. */
+grs_status nccl_symbols(const struct library_symbol *symbols, size_t count, grs_error *err);
+/* Those of the baseline. */
 grs_status nccl_open(struct nccl *out, grs_error *err);
 
 /* Communicators on the GPUs of a team that has one rank on each. */

@@ -35,6 +35,8 @@ static const struct option_info infos[] = {
     {"backend", CHOICE, AT(backend), "B", backends, 0, 0, "auto: GPUs where there are any, else emulated ranks"},
     {"procs", FLAG, AT(procs), NULL, NULL, 0, 0,
      "a process a rank: started here, or by torchrun, mpirun or srun (with --verify)"},
+    {"nodes", NUMBER, AT(nodes), "S", NULL, 1, GRS_MAX_TP,
+     "with --procs: S nodes of equal size, NCCL between them; pretended, unless GRS_NODE is set"},
     {"arch", ARCH, 0, "A", NULL, 0, 0, "the device's by default, on emulated ranks the config's"},
     {"verify", FLAG, AT(verify), NULL, NULL, 0, 0, "compare every element of D on every rank (the default)"},
     {"bench", FLAG, AT(bench), NULL, NULL, 0, 0, "time against cuBLAS and, with a GPU a rank, NCCL"},

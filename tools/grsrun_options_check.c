@@ -51,11 +51,23 @@ static grs_status check_emulated(const struct grsrun_options *options, grs_error
     return GRS_OK;
 }
 
+static grs_status check_nodes(const struct grsrun_options *options, grs_error *err) {
+    int tp = options->shapes[0].tp;
+    if (!options->procs) {
+        return error_set(err, GRS_ERR_ARGUMENT, "--nodes divides ranks that are processes of their own: give --procs");
+    }
+    if (tp % options->nodes) {
+        return error_set(err, GRS_ERR_ARGUMENT, "--nodes %d: %d rank%s cannot be divided into %d nodes of one size",
+                         options->nodes, tp, tp == 1 ? "" : "s", options->nodes);
+    }
+    return GRS_OK;
+}
+
 static grs_status check_procs(const struct grsrun_options *options, grs_error *err) {
-    if (options->bench || options->json || options->save_path || options->graph || options->guard ||
-        options->ranks_per_gpu || options->backend == BACKEND_EMU) {
+    if (options->bench || options->json || options->save_path || options->guard || options->ranks_per_gpu ||
+        options->backend == BACKEND_EMU) {
         return error_set(err, GRS_ERR_ARGUMENT,
-                         "--procs verifies on GPUs: it cannot be used with --bench, --json, --save, --graph, --guard, "
+                         "--procs verifies on GPUs: it cannot be used with --bench, --json, --save, --guard, "
                          "--ranks-per-gpu or --backend emu");
     }
     if (options->ablate || options->pace_gbps > 0) {
@@ -74,6 +86,7 @@ static grs_status check_procs(const struct grsrun_options *options, grs_error *e
 grs_status grsrun_options_check(const struct grsrun_options *options, grs_error *err) {
     grs_status status = options->backend == BACKEND_EMU ? check_emulated(options, err) : GRS_OK;
     status = status || !options->procs ? status : check_procs(options, err);
+    status = status || !options->nodes ? status : check_nodes(options, err);
     status = status || !options->ablate ? status : check_ablate(options, err);
     if (status) {
         return status;

@@ -10,6 +10,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <arpa/inet.h>
@@ -159,7 +160,41 @@ static void read_pipe(int rank, int which) {
     }
 }
 
-static void show_all(int tp) {
+/* Ranks of other nodes do not hear of one that has failed, and would wait for it inside NCCL: they are given so many seconds. */
+#define PATIENCE_SECONDS 10
+
+static double seconds_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* Whether a rank has ended and not well; it is not collected yet. */
+static bool has_failed(int tp) {
+    for (int rank = 0; rank < tp; rank++) {
+        siginfo_t info = {0};
+        if (waitid(P_PID, (id_t)children[rank].process, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid &&
+            (info.si_code != CLD_EXITED || info.si_status)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* `failed_at`: 0 until a rank has failed; below 0 when the others have been ended. */
+static void lose_patience(int tp, double *failed_at) {
+    if (*failed_at == 0 && has_failed(tp)) {
+        *failed_at = seconds_now();
+    } else if (*failed_at > 0 && seconds_now() - *failed_at > PATIENCE_SECONDS) {
+        fprintf(stderr, "grsrun: a rank has failed, and %d s later others still wait: they are ended\n",
+                PATIENCE_SECONDS);
+        pass_on(SIGTERM);
+        *failed_at = -1;
+    }
+}
+
+static void show_all(int tp, bool over_nodes) {
+    double failed_at = 0;
     for (;;) {
         struct pollfd polled[2 * GRS_MAX_TP];
         int open = 0;
@@ -170,7 +205,10 @@ static void show_all(int tp) {
         if (open == 0) {
             return;
         }
-        int ready = poll(polled, (nfds_t)(2 * tp), -1);
+        int ready = poll(polled, (nfds_t)(2 * tp), over_nodes ? 200 : -1);
+        if (over_nodes) {
+            lose_patience(tp, &failed_at);
+        }
         for (int i = 0; ready > 0 && i < 2 * tp; i++) {
             if (polled[i].revents) {
                 read_pipe(i / 2, i % 2);
@@ -213,7 +251,7 @@ static int start_ranks(const struct grsrun_options *options) {
         pass_on(SIGTERM);
         fprintf(stderr, "grsrun: %s\n", err.text);
     }
-    show_all(started);
+    show_all(started, options->nodes > 0);
     int code = collect(started);
     return status ? grsrun_exit_code(status) : code;
 }

@@ -9,6 +9,27 @@
 
 #define SEEDS_TRIED 8 /* one fails with a chance below 10^-9 */
 
+/* Over several nodes every rank is a process of its own, and computes all owners on its one GPU. */
+static const struct device *device_of_nodes(const struct reference *reference) {
+    return reference->team->device[reference->team->own_rank];
+}
+
+static grs_status make_nodes(struct reference *reference, grs_error *err) {
+    const struct team *team = reference->team;
+    int64_t rows;
+    grs_rows(reference->shape.m, reference->shape.tp, 0, NULL, &rows); /* no owner has more */
+    size_t bytes = (size_t)(team->nodes * rows * reference->shape.n) * sizeof(float);
+    if (team->nodes == 1) {
+        return GRS_OK;
+    }
+    grs_status status = device_alloc(device_of_nodes(reference), bytes, &reference->node_sums, err);
+    status = status ? status : device_alloc(device_of_nodes(reference), bytes, &reference->node_bounds, err);
+    if (status) {
+        reference_free(reference);
+    }
+    return status;
+}
+
 grs_status reference_make(struct team *team, const struct grsrun_shape *shape, struct reference *out, grs_error *err) {
     *out = (struct reference){.team = team, .shape = *shape};
     for (int owner = 0; owner < shape->tp; owner++) {
@@ -22,13 +43,17 @@ grs_status reference_make(struct team *team, const struct grsrun_shape *shape, s
             return status;
         }
     }
-    return GRS_OK;
+    return make_nodes(out, err);
 }
 
 void reference_free(struct reference *reference) {
     for (int owner = 0; owner < reference->shape.tp; owner++) {
         device_free(reference->team->device[owner], reference->sums[owner]);
         device_free(reference->team->device[owner], reference->bounds[owner]);
+    }
+    if (reference->node_sums) {
+        device_free(device_of_nodes(reference), reference->node_sums);
+        device_free(device_of_nodes(reference), reference->node_bounds);
     }
     *reference = (struct reference){0};
 }
@@ -82,28 +107,61 @@ static grs_status spot_check(const struct reference *reference, int owner, int64
     return GRS_OK;
 }
 
+/* One owner's rows over one ring of ranks; `peak` grows to the largest partial sum. */
+static grs_status compute_ring(const struct device *device, const struct values_reference *task, CUdeviceptr sums,
+                               CUdeviceptr bounds, float *peak, grs_error *err) {
+    struct values_reference own = *task;
+    CUdeviceptr scratch = device->scratch;
+    void *arguments[] = {&own, &sums, &bounds, &scratch};
+    int64_t tiles = (task->rows + 63) / 64 * ((task->n + 63) / 64);
+    float mine = 0;
+    grs_status status = device_ask(device, device->reference, tiles * 256, arguments, &mine, sizeof(mine), err);
+    *peak = mine > *peak ? mine : *peak;
+    return status;
+}
+
+/* The same over the ring of each node, then over the nodes in any order. */
+static grs_status compute_nodes(const struct reference *reference, int owner, struct values_reference *task,
+                                float *peak, grs_error *err) {
+    const struct device *device = device_of_nodes(reference);
+    int nodes = reference->team->nodes;
+    struct values_nodes all = {.count = task->rows * task->n, .nodes = nodes};
+    CUdeviceptr scratch = device->scratch, sums = reference->sums[owner], bounds = reference->bounds[owner];
+    CUdeviceptr node_sums = reference->node_sums, node_bounds = reference->node_bounds;
+    void *arguments[] = {&all, &node_sums, &node_bounds, &sums, &bounds, &scratch};
+    grs_status status = GRS_OK;
+    float mine = 0;
+    task->ring = reference->shape.tp / nodes;
+    task->owner = owner % task->ring;
+    for (int node = 0; node < nodes && !status; node++) {
+        size_t first = (size_t)(node * all.count) * sizeof(float);
+        task->first_rank = node * task->ring;
+        status = compute_ring(device, task, node_sums + first, node_bounds + first, peak, err);
+    }
+    status = status ? status : device_ask(device, device->add_nodes, all.count, arguments, &mine, sizeof(mine), err);
+    *peak = mine > *peak ? mine : *peak;
+    return status;
+}
+
 /* All owners for the current seed; `peak` becomes the largest partial sum. */
 static grs_status compute(struct reference *reference, float *peak, grs_error *err) {
     const struct grsrun_shape *shape = &reference->shape;
     *peak = 0;
     for (int owner = 0; owner < shape->tp; owner++) {
-        const struct device *device = reference->team->device[owner];
         struct values_reference task = {.seed = reference->seed,
                                         .mode = reference->mode,
                                         .threshold = reference->threshold,
-                                        .tp = shape->tp,
+                                        .ring = shape->tp,
                                         .owner = owner,
                                         .n = shape->n,
                                         .k = shape->k};
         grs_rows(shape->m, shape->tp, owner, &task.first_row, &task.rows);
-        CUdeviceptr scratch = device->scratch;
-        void *arguments[] = {&task, &reference->sums[owner], &reference->bounds[owner], &scratch};
-        int64_t tiles = (task.rows + 63) / 64 * ((shape->n + 63) / 64);
-        float mine = 0;
         grs_status status = GRS_OK;
         if (task.rows) {
-            status = device_ask(device, device->reference, tiles * 256, arguments, &mine, sizeof(mine), err);
-            *peak = mine > *peak ? mine : *peak;
+            status = reference->team->nodes > 1
+                         ? compute_nodes(reference, owner, &task, peak, err)
+                         : compute_ring(reference->team->device[owner], &task, reference->sums[owner],
+                                        reference->bounds[owner], peak, err);
             status = status ? status : spot_check(reference, owner, task.first_row, task.rows, err);
         }
         if (status) {
@@ -182,10 +240,13 @@ grs_status reference_describe(const struct reference *reference, const struct op
     buf_printf(out,
                "rank %d: %" PRIu64 " of %" PRId64 " elements are wrong, %" PRIu64
                " of them never written; the first at row "
-               "%" PRId64 " (row %" PRId64 " of A), column %" PRId64 ", owner %d, tile %" PRId64 " (%" PRId64
-               " down, %" PRId64 " across): got ",
-               owner, verdict->mismatches, rows * n, verdict->unwritten, row, first + row, column, owner,
-               tile_number(plan, m, owner, tile_m, tile_n), tile_m, tile_n);
+               "%" PRId64 " (row %" PRId64 " of A), column %" PRId64 ", owner %d",
+               owner, verdict->mismatches, rows * n, verdict->unwritten, row, first + row, column, owner);
+    if (reference->team->nodes == 1) { /* else the kernels are others, of each node */
+        buf_printf(out, ", tile %" PRId64 " (%" PRId64 " down, %" PRId64 " across)",
+                   tile_number(plan, m, owner, tile_m, tile_n), tile_m, tile_n);
+    }
+    buf_puts(out, ": got ");
     float got = values_from_bf16(word);
     if (isnan(got)) {
         buf_printf(out, "NaN (0x%04x), wanted %.9g", word, want);

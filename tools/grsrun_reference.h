@@ -11,6 +11,7 @@ struct reference { /* zero-initialise; free with reference_free */
     enum values_mode mode;
     uint32_t threshold;
     CUdeviceptr sums[GRS_MAX_TP], bounds[GRS_MAX_TP]; /* FP32 [rows kept, N], by owner; 0: no row */
+    CUdeviceptr node_sums, node_bounds;               /* [nodes, rows kept, N] of one owner; 0: there is one node */
 };
 
 grs_status reference_make(struct team *team, const struct grsrun_shape *shape, struct reference *out, grs_error *err);

@@ -31,7 +31,7 @@ grs_status team_deal(int tp, int visible, int asked, int *ranks_per_gpu, int *de
 
 grs_status team_open(grs_ctx *ctx, const struct grsrun_options *options, struct device *devices, int visible, int tp,
                      struct team *out, grs_error *err) {
-    *out = (struct team){.options = options, .devices = devices, .tp = tp};
+    *out = (struct team){.options = options, .devices = devices, .tp = tp, .nodes = 1};
     grs_status status = team_deal(tp, visible, options->ranks_per_gpu, &out->ranks_per_gpu, &out->device_count, err);
     if (status) {
         return status;
@@ -184,6 +184,13 @@ grs_status operands_check(const struct operands *operands, bool inputs, grs_erro
 
 /* ---------------------------------------------------------------- launches -------------------------------------- */
 
+/* Of every rank that this process has. */
+static grs_status launch(struct team *team, const grs_kernel *kernel, struct operands *operands, grs_error *err) {
+    int rank = team->own_rank;
+    return team->in_processes ? grs_launch(team->comms[rank], kernel, &operands->launch[rank], team->streams[rank], err)
+                              : grs_launch_local(team->comms, kernel, operands->launch, team->streams, err);
+}
+
 /* Every GPU's part of the launch is captured on its own stream: nothing in it waits for another stream. All captures end before
  * the first graph is made executable, which no thread may do while it captures. */
 static grs_status capture(struct team *team, const grs_kernel *kernel, struct operands *operands, grs_error *err) {
@@ -200,7 +207,7 @@ static grs_status capture(struct team *team, const grs_kernel *kernel, struct op
                                device->drv->cuStreamBeginCapture(device->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
                                "cuStreamBeginCapture", err);
     }
-    status = status ? status : grs_launch_local(team->comms, kernel, operands->launch, team->streams, err);
+    status = status ? status : launch(team, kernel, operands, err);
     for (int i = 0; i < begun; i++) {
         const struct device *device = &team->devices[i];
         grs_error later; /* only the first failure is reported */
@@ -225,13 +232,9 @@ static grs_status capture(struct team *team, const grs_kernel *kernel, struct op
 }
 
 grs_status team_launch(struct team *team, const grs_kernel *kernel, struct operands *operands, grs_error *err) {
-    if (team->in_processes) {
-        int rank = team->own_rank;
-        return grs_launch(team->comms[rank], kernel, &operands->launch[rank], team->streams[rank], err);
-    }
     team->launches++;
     if (!team->options->graph) {
-        return grs_launch_local(team->comms, kernel, operands->launch, team->streams, err);
+        return launch(team, kernel, operands, err);
     }
     grs_status status = operands->graphs[0] ? GRS_OK : capture(team, kernel, operands, err);
     for (int i = 0; i < team->device_count && !status; i++) {

@@ -9,11 +9,12 @@ struct team {
     const struct grsrun_options *options;
     struct device *devices; /* in use, borrowed */
     int device_count, ranks_per_gpu, tp;
-    int sms;                           /* what a rank may use */
-    double pace_gbps;                  /* of a rank's link under the link model; NAN: none */
-    bool in_processes;                 /* this process has one rank of the team, */
-    int own_rank;                      /* this one; everything of the others is computed on its GPU */
-    grs_comm *comms[GRS_MAX_TP];       /* NULL: a rank of another process */
+    int sms;                     /* what a rank may use */
+    double pace_gbps;            /* of a rank's link under the link model; NAN: none */
+    int nodes;                   /* that the sums are made on, each by itself; then NCCL adds them. 1: in one kernel */
+    bool in_processes;           /* this process has one rank of the team, */
+    int own_rank;                /* this one; everything of the others is computed on its GPU */
+    grs_comm *comms[GRS_MAX_TP]; /* NULL: a rank of another process */
     struct device *device[GRS_MAX_TP]; /* of each rank */
     void *streams[GRS_MAX_TP];         /* of each rank: its device's */
     uint64_t launches;                 /* that these communicators have seen */

@@ -18,8 +18,14 @@ uint32_t values_threshold(int64_t m, int64_t n, int64_t k, int tp) {
     return (uint32_t)(sqrt(v) * 4294967296.0);
 }
 
-double values_rel_err_limit(int tp) {
-    return 2.2e-3 * sqrt((tp + 1) / 2.0);
+double values_rel_err_limit(int tp, int nodes) {
+    double local = (double)tp / nodes;
+    return 2.2e-3 * sqrt((local + 1) / 2 + (nodes + 1) / 2.0 - 1.0 / nodes);
+}
+
+double values_metric_limit(int tp, int nodes) {
+    double limit = values_rel_err_limit(tp, nodes);
+    return nodes == 1 ? VALUES_METRIC_LIMIT : fmax(VALUES_METRIC_LIMIT, limit * limit / 2);
 }
 
 double values_rel_err(const struct values_verdict *verdict) {

@@ -36,13 +36,20 @@ struct values_matrix {
     int64_t lead, total;
 };
 
-/* What the reference kernel is asked for: D of one owner. */
+/* What the reference kernel is asked for: D of one owner, summed over a ring of ranks: all of them, or those of a node. */
 struct values_reference {
     uint64_t seed;
     uint32_t mode, threshold;
-    int32_t tp, owner;
+    int32_t ring, owner; /* ranks first_rank to first_rank + ring - 1; the owner's number among them: it adds last */
+    int32_t first_rank, spare;
     int64_t n, k;
     int64_t first_row, rows; /* of A that the owner keeps */
+};
+
+/* What the kernel that adds up nodes is asked for: [nodes][count] sums and bounds become [count]. */
+struct values_nodes {
+    int64_t count;
+    int32_t nodes, spare;
 };
 
 /* What the compare kernel finds; all zero at the start except `first`, which is all ones. Places are row · N + column. */
@@ -151,14 +158,46 @@ VALUES_FUNCTION float values_bound(float b, float prefix, float peak, int64_t k)
     return accumulated + magnitude * (1.0f / 256.0f);
 }
 
+/* The same after the sums of nodes were added in BF16, in an order that is NCCL's own: `b` is the sum of the nodes' bounds, `sum` that
+ * of their exact sums, and `reach` the largest magnitude that a sum of some of them can have. Each addition rounds once, the last
+ * one the sum of all. */
+VALUES_FUNCTION float values_bound_nodes(float b, float sum, float reach, int32_t nodes) {
+    for (int32_t added = 1; added < nodes; added++) {
+        float magnitude = added + 1 < nodes ? reach : sum < 0.0f ? -sum : sum;
+        b += (magnitude + b) * (1.0f / 256.0f);
+    }
+    return b;
+}
+
+/* Element `i` of a values_nodes: sums and bounds of all nodes into those of the whole. Returns the largest magnitude that a sum of
+ * some of the nodes can have. */
+VALUES_FUNCTION float values_add_nodes(const struct values_nodes *task, int64_t i, const float *sums_of,
+                                       const float *bounds_of, float *sums, float *bounds) {
+    double up = 0, down = 0;
+    float b = 0;
+    for (int32_t node = 0; node < task->nodes; node++) {
+        float sum = sums_of[node * task->count + i];
+        up += sum > 0.0f ? sum : 0.0f;
+        down -= sum < 0.0f ? sum : 0.0f;
+        b += bounds_of[node * task->count + i];
+    }
+    float reach = (float)(up > down ? up : down);
+    sums[i] = (float)(up - down);
+    bounds[i] = values_bound_nodes(b, sums[i], reach, task->nodes);
+    return reach;
+}
+
 #if !defined(__CUDACC_RTC__)
 /* exact: the greatest density for which the chance that any partial sum of any element leaves the range is below 10^-9. */
 uint32_t values_threshold(int64_t m, int64_t n, int64_t k, int tp);
 
 /* random: greatest ‖D − ref‖ / ‖ref‖ and metric that pass. BF16 rounds with a relative error of 1.7e-3 (root mean square);
- * the partial sums that are rounded have variance 1/R, 2/R … 1 of the result's, which adds up to (R + 1) / 2. */
-double values_rel_err_limit(int tp);
+ * the partial sums that are rounded have variance 1/R, 2/R … 1 of the result's, which adds up to (R + 1) / 2. Over S nodes of L
+ * ranks they have 1/R … L/R on each, then 2L/R, 3L/R … 1: (L + 1) / 2 + (S + 1) / 2 - 1 / S. */
+double values_rel_err_limit(int tp, int nodes);
 #define VALUES_METRIC_LIMIT 1e-5
+/* Over nodes it is at least what the limit of the relative error amounts to, half of its square: NCCL rounds once more a node. */
+double values_metric_limit(int tp, int nodes);
 /* Both are statistics: with fewer elements of D than this one unlucky cancellation decides, and the bound alone judges. */
 #define VALUES_STATISTIC_MIN 1024
 

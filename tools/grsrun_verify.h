@@ -8,8 +8,9 @@
 /* The sums over all ranks of one comparison, and what is wrong in words (a line for each rank, to `notes`). */
 grs_status verify_launch(const struct reference *reference, const struct operands *operands, const grs_kernel *kernel,
                          struct values_verdict *out, struct buf *notes, grs_error *err);
-/* Whether the statistics of a comparison are within the limits for these operands. */
-bool verify_statistics(const struct grsrun_shape *shape, enum values_mode mode, const struct values_verdict *verdict);
+/* Whether the statistics of a comparison, of what this process has, are within the limits for these operands. */
+bool verify_statistics(const struct team *team, const struct grsrun_shape *shape, enum values_mode mode,
+                       const struct values_verdict *verdict);
 
 /* A number that depends on every bit of every rank's D. Waits. */
 grs_status verify_checksum(const struct operands *operands, uint64_t *out, grs_error *err);

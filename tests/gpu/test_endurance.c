@@ -109,7 +109,7 @@ static bool problem_make(struct run *run, int which, struct problem *p) {
     for (int rank = 0; rank < run->tp; rank++) {
         MUST(matrix_checksum(&p->operands->d[rank], &p->sum[rank], &err));
     }
-    bool right = verdict.mismatches == 0 && verify_statistics(&p->shape, mode, &verdict);
+    bool right = verdict.mismatches == 0 && verify_statistics(&run->team, &p->shape, mode, &verdict);
     if (!right) {
         snprintf(err.text, sizeof(err.text), "%ld,%ld,%ld: %s", (long)p->shape.m, (long)p->shape.n, (long)p->shape.k,
                  notes.data == NULL ? "rel_err" : notes.data);
