@@ -35,6 +35,16 @@ struct nodes {
 /* Nodes must be of one size, and their ranks one behind the other; else every rank is a node of its own. */
 void nodes_decide(const struct nodes_hello *all, int size, struct nodes *out);
 
+/* Rows that a launch within a node of `local` ranks is made for, of a launch of `size` ranks with M. */
+static inline int64_t nodes_rows(int64_t M, int size, int local) {
+    return local == 1 ? M : local * ((M + size - 1) / size);
+}
+
+/* The fewest rows of such a launch, a multiple of `local`, for which a kernel of at most m_max rows is too small. */
+static inline int64_t nodes_rows_beyond(int64_t m_max, int local) {
+    return (m_max / local + 1) * local;
+}
+
 /* Every rank a node of its own, for this reason. */
 void nodes_scatter(int size, const char *why, struct nodes *out);
 

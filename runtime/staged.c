@@ -17,7 +17,7 @@ int64_t staged_segment_rows(const struct staged *staged, int64_t M) {
 }
 
 int64_t staged_inner_rows(const struct staged *staged, int64_t M) {
-    return staged->nodes.local == 1 ? M : staged->nodes.local * staged_segment_rows(staged, M);
+    return nodes_rows(M, staged->size, staged->nodes.local);
 }
 
 void staged_path(const struct staged *staged, grs_path_info *out) {

@@ -148,7 +148,7 @@ static grs_status find_inner(const struct staged *staged, const grs_kernel *kern
             return status;
         }
         out->kernel[out->count++] = found;
-        rows = (found->plan.shape.m_max / local + 1) * local; /* rows of a launch are a multiple of `local` */
+        rows = nodes_rows_beyond(found->plan.shape.m_max, local);
     }
     return GRS_OK;
 }

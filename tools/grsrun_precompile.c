@@ -6,13 +6,17 @@
 #include <string.h>
 
 #include "common/error.h"
+#include "generator/classes.h"
+#include "runtime/jit.h"
 #include "runtime/kernel.h"
+#include "runtime/nodes.h"
 #include "tools/grsrun_ablate.h"
 #include "tools/grsrun_context.h"
 #include "tools/grsrun_helpers.h"
 
-/* Kernels of one shape at most: a variant without and with counters each. */
+/* Kernels of one shape at most: a variant without and with counters each. Over nodes: one, and those of a node. */
 #define KERNELS (2 * VARIANT_COUNT)
+_Static_assert(KERNELS >= 1 + CLASSES_MAX, "too little room for the kernels of a node");
 
 struct job {
     const struct grsrun_options *options;
@@ -21,6 +25,26 @@ struct job {
     struct wanted *list;
     size_t count;
 };
+
+/* The kernels that a node needs for launches with up to shape->m rows of the shape's class, as grs_comm_prepare takes them. */
+static grs_status want_inner(struct job *job, const struct grsrun_shape *shape, grs_error *err) {
+    int local = shape->tp / job->options->nodes;
+    struct plan_shape class;
+    grs_status status =
+        jit_class(job->ctx->config, job->ctx->arch, shape->m, shape->n, shape->k, shape->tp, &class, err);
+    int64_t rows = status ? 0 : nodes_rows(class.m_min, shape->tp, local);
+    int64_t last = nodes_rows(shape->m, shape->tp, local);
+    for (int i = 0; i < CLASSES_MAX && !status && rows <= last; i++) {
+        struct grsrun_shape inner = {rows, shape->n, shape->k, local};
+        job->list[job->count++] = (struct wanted){.config = job->ctx->config, .shape = inner};
+        status = jit_class(job->ctx->config, job->ctx->arch, rows, inner.n, inner.k, local, &class, err);
+        if (status) {
+            error_prepend(err, "the kernel of tp %d that tp %d needs within a node", local, shape->tp);
+        }
+        rows = nodes_rows_beyond(class.m_max, local);
+    }
+    return status;
+}
 
 static grs_status want_shape(struct job *job, size_t index, grs_error *err) {
     const struct grsrun_shape *shape = &job->options->shapes[index];
@@ -37,7 +61,7 @@ static grs_status want_shape(struct job *job, size_t index, grs_error *err) {
     if (job->options->waits || job->options->skew) {
         job->list[job->count++] = (struct wanted){.config = job->ctx->config, .shape = *shape, .count_waits = true};
     }
-    return GRS_OK;
+    return job->options->nodes > 1 ? want_inner(job, shape, err) : GRS_OK;
 }
 
 static grs_status want_all(struct job *job, grs_error *err) {

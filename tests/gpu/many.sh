@@ -42,6 +42,9 @@ sizes() {
     sweep=(--shape 256:8192,4096,2048 --tp "$n" --ranks-per-gpu 1)
     odd=(--shape 1,7,255,1023,4095,136,72 --shape "1,1023,8192,$((29568 / n / 8 * 8))" --shape 5,257,4104,2056 --tp "$n" --ranks-per-gpu 1)
     replayed=(--shape 1024,4096,2048 --tp "$n" --ranks-per-gpu 1)
+    noded=(--shape 256:8192,4096,2048 --shape 1,7,255,1023,136,72)
+    divided=("$n") # numbers of nodes
+    if [[ $n -gt 2 && $((n % 2)) -eq 0 ]]; then divided=(2 "$n"); fi
     halves=(--shape 1,1023,512,136,72 --shape 256,1024,4096,2048 --tp "$half")
 }
 
@@ -50,6 +53,10 @@ precompile() {
     "$grsrun" --precompile "${sweep[@]}" --bench --skew || failed=1
     "$grsrun" --precompile "${odd[@]}" || failed=1
     "$grsrun" --precompile "${halves[@]}" --shape 256:8192,4096,2048 || failed=1
+    local nodes
+    for nodes in "${divided[@]}"; do
+        "$grsrun" --precompile --procs --nodes "$nodes" "${noded[@]}" --shape 1023,4096,2048 --tp "$n" || failed=1
+    done
     local tp # of tests/gpu/test_nccl.c: K is 256 / tp, and nodes have kernels of their own
     for tp in 2,1 2,2 3,1 4,2 "$n,$half"; do
         m=$((256 / ${tp%,*} / 8 * 8))
@@ -192,7 +199,14 @@ step_skew() {
     "$grsrun" --bench --skew "${sweep[@]}" --iters 10 --save "$out/$gpu-x$n-skew.json" && measured_rows "$out/$gpu-x$n-skew.json" 12 ours_us,skew
 }
 
-step_nodes() { "$BUILD/tests/gpu/test_nccl"; }
+step_nodes() { # grsrun as a launcher: two nodes, then every rank a node of its own
+    local nodes
+    "$BUILD/tests/gpu/test_nccl" || return 1
+    for nodes in "${divided[@]}"; do
+        all_ok $((20 * n)) "$grsrun" --procs --nodes "$nodes" "${noded[@]}" --tp "$n" --ldd +8 || return 1
+        all_ok $((2 * n)) "$grsrun" --procs --nodes "$nodes" --shape 1023,4096,2048 --tp "$n" --graph --repeat 50 || return 1
+    done
+}
 
 step_async() {
     GPUS=$n BENCH_OUT=$out bench/run.sh models-async-tp && measured_rows "$out/$gpu-x$n-models.json" 42 async_tp_us
