@@ -163,6 +163,7 @@ everything() {
         asked 'grsrun .*--ablate --tp 4 --ranks-per-gpu 1 --shape 512:8192,4096,2048$' &&
         asked 'grsrun .*--bench --skew --tp 4 --ranks-per-gpu 1 .*--shape=16384,8192,7392$' &&
         asked '^0,1 grsrun --procs .*--tp 2 --rounds 5' && asked '^2,3 grsrun --procs .*--tp 2 --rounds 5' &&
+        asked 'grsrun --procs --nodes 2 .*--tp 4 --ldd .8' && asked 'grsrun --procs --nodes 4 .*--tp 4 --graph' &&
         [[ $(grep -c '^torchrun --standalone' "$STUB_LOG") -eq 1 ]] && asked '^torchrun --standalone --nproc-per-node=4 ' &&
         python3 -c "import json; assert all(row['async_tp_us'] == 7 for row in json.load(open('$TMP/results/stub-1-x4-models.json'))['rows'])"
 }
@@ -196,6 +197,7 @@ check "a baseline that was not measured" wrong models models "without a value: [
 check "PyTorch's operator without a time" wrong_async
 check "groups that disturb one another" wrong groups groups 'FAILED'
 check "nodes whose results are wrong" wrong nodes nodes 'FAILED'
+check "a rank over nodes that says nothing" wrong rank nodes '  ok'
 check "a step that hangs" hangs
 check "one GPU" one_gpu
 check "a step that is none" no_such_step
