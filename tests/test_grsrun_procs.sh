@@ -115,6 +115,7 @@ one_gpu() { # of which NCCL would refuse the second rank, unless each is a host 
         exits 2 timeout 120 "$grsrun" --procs --tp 2 --nodes 2 --shape 8,8,8 &&
         says err 'rank 1 | grsrun: --nodes needs a GPU a rank: ranks 0 and 1 are on the same' && silent out
 }
+# shellcheck disable=SC2016 # what is said names the variable
 no_nccl() { # every rank tells the errors of all
     NCCL=/nonexistent/libnccl.so computed 2 2 --nodes 2 --shape 8,8,8 && says err 'rank 1 | grsrun: rank 0: $GRS_NCCL: /nonexistent/libnccl.so: ' &&
         says err 'rank 0 | rank 1: $GRS_NCCL: /nonexistent/libnccl.so: ' && silent out
