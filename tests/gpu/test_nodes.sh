@@ -16,6 +16,8 @@ fi
 gpus=${GPUS:-$gpus}
 
 children_of() { grep -lE "^PPid:[[:space:]]+$1\$" /proc/[0-9]*/status 2>/dev/null | cut -d/ -f3 | sort -n; }
+# Whether there is such a process, and not only what its parent has yet to ask for.
+runs() { grep -q '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$1/status" 2>/dev/null; }
 # Starts the ranks, as grsrun does or, where they share GPUs, as a launcher would.
 ranks() { # RANKS OPTIONS...; output in $TMP/table
     local tp=$1 rank code=0 pids=()
@@ -68,7 +70,10 @@ killed() { # RANKS NODES
     echo "grsrun ended with $code, $((SECONDS - started)) s after the kill"
     [[ $code -eq 1 && $((SECONDS - started)) -lt 60 ]] && grep -qF 'was ended by signal 9' "$TMP/said" || return 1
     for rank in "${pids[@]}"; do
-        ! kill -0 "$rank" 2>/dev/null || { echo "process $rank is left"; return 1; }
+        while runs "$rank"; do # one that was killed takes a moment to end
+            [[ $((SECONDS - started)) -lt 60 ]] || { echo "process $rank is left"; return 1; }
+            sleep 0.1
+        done
     done
 }
 under_torchrun() {
