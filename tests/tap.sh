@@ -4,6 +4,7 @@
 #   check NAME COMMAND...   passes when the command succeeds; its output is shown when it does not
 #   skip NAME WHY
 #   exits CODE COMMAND..., says out|err TEXT, silent out|err: for tests of commands
+#   children_of PROCESS, runs PROCESS: for tests of processes
 #   finish                  at the end: prints the plan, exits 1 when a test failed
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 export LC_ALL=C.UTF-8
@@ -37,6 +38,10 @@ exits() {
 }
 says() { grep -qF -e "$2" "$TMP/$1" || { echo "$1 lacks: $2"; cat "$TMP/$1"; return 1; }; }
 silent() { [[ ! -s $TMP/$1 ]] || { echo "$1 should be empty:"; cat "$TMP/$1"; return 1; }; }
+
+children_of() { grep -lE "^PPid:[[:space:]]+$1\$" /proc/[0-9]*/status 2>/dev/null | cut -d/ -f3 | sort -n; }
+# Whether there is such a process, and not only what its parent has yet to ask for.
+runs() { grep -q '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$1/status" 2>/dev/null; }
 
 skip() {
     tap_count=$((tap_count + 1))

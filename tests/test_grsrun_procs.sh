@@ -46,7 +46,6 @@ half_a_launcher() {
     RANK=0 GRS_LIBCUDA=$BUILD/tests/shim/libcuda.so exits 2 "$grsrun" "${shape[@]}" --tp 2 &&
         says err 'RANK is set and WORLD_SIZE is not'
 }
-children_of() { grep -lE "^PPid:[[:space:]]+$1\$" /proc/[0-9]*/status 2>/dev/null | cut -d/ -f3; }
 # Ranks that hang (in the opening of a pipe that nobody writes) end with grsrun.
 signals_are_passed_on() {
     mkfifo "$TMP/fifo"
@@ -120,6 +119,16 @@ no_nccl() { # every rank tells the errors of all
     NCCL=/nonexistent/libnccl.so computed 2 2 --nodes 2 --shape 8,8,8 && says err 'rank 1 | grsrun: rank 0: $GRS_NCCL: /nonexistent/libnccl.so: ' &&
         says err 'rank 0 | rank 1: $GRS_NCCL: /nonexistent/libnccl.so: ' && silent out
 }
+precompiled() { # with the kernels of a node: the run compiles nothing
+    local shape=(--nodes 2 --shape 1,7,33,136,72) nvrtc=$BUILD/tests/shim/libnvrtc.so
+    export GRS_CACHE_DIR=$TMP/of-nodes SHIM_NVRTC_COUNT=$TMP/count
+    GRS_NVRTC=$nvrtc exits 0 "$grsrun" --precompile --procs --tp 4 "${shape[@]}" && grep -q 'n136_k72_tp4.* compiled$' "$TMP/out" &&
+        grep -q 'n136_k72_tp2.* compiled$' "$TMP/out" && grep -q c "$TMP/count" && : >"$TMP/count" && computed 0 4 "${shape[@]}" && ! grep -q c "$TMP/count"
+    local code=$?
+    unset SHIM_NVRTC_COUNT
+    export GRS_CACHE_DIR=$TMP/cache
+    return $code
+}
 # The others would wait in NCCL for ever.
 killed() {
     HOSTGPU_DEVICES=2 GRS_LIBCUDA=$BUILD/tests/shim/libhostgpu.so GRS_NVRTC=$BUILD/tests/shim/libnvrtc.so GRS_NCCL=$BUILD/tests/shim/libnccl.so \
@@ -134,6 +143,7 @@ killed() {
         says err 'was ended by signal 9' && says err 'was ended by signal 15'
 }
 
+check "the stand-ins are built" make -s BUILD="$BUILD" "$BUILD"/tests/shim/lib{cuda,hostgpu,nccl,nvrtc}.so
 check "every rank tells the errors of all" no_driver
 check "ranks meet" ranks_meet
 check "one of a launcher's ranks" under_a_launcher
@@ -145,7 +155,6 @@ fi
 check "a launcher's variables are checked" half_a_launcher
 check "signals are passed on" signals_are_passed_on
 check "options that do not go together" not_together
-check "the stand-ins are built" make -s BUILD="$BUILD" "$BUILD"/tests/shim/lib{hostgpu,nccl,nvrtc}.so
 check "ranks of one host compute" one_host
 check "a graph is replayed by every rank" replayed
 check "--nodes 1: fused" fused
@@ -158,5 +167,6 @@ check "one wrong bit, staged" wrong_bit 2 0
 check "one wrong bit, unfused" wrong_bit 4 3
 check "nodes on one GPU" one_gpu
 check "no NCCL" no_nccl
+check "--precompile makes the kernels of a node" precompiled
 check "a rank that is killed does not hang other nodes" killed
 finish

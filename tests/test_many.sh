@@ -34,7 +34,7 @@ all_kernels() { # of the exact check, of odd shapes, of groups of half of them, 
     export GRS_CACHE_DIR=$TMP/cache2
     GPUS=4 exits 0 tests/gpu/many.sh --precompile || return 1
     local kernel
-    for kernel in n4096_k2048_tp4 n4096_k2048_tp2 n136_k72_tp4 n136_k72_tp2 n8192_k7392_tp4 n4104_k2056_tp4 n256_k128_tp2 n8192_k2048_tp4; do
+    for kernel in n4096_k2048_tp4 n4096_k2048_tp2 n136_k72_tp4 n136_k72_tp2 n136_k72_tp1 n8192_k7392_tp4 n4104_k2056_tp4 n256_k128_tp2 n8192_k2048_tp4; do
         grep -q "grs_gemm_rs_${kernel}_.*compiled$" "$TMP/out" || { echo "no $kernel"; return 1; }
     done
     GPUS=4 exits 0 tests/gpu/many.sh --precompile && ! grep -q ' compiled$' "$TMP/out"

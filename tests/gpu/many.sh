@@ -15,7 +15,7 @@
 #   models     bench/run.sh models, without PyTorch's operator
 #   groups     two groups of half of the ranks each at once: in one process, in two, and a process a rank
 #   skew       grsrun --bench --skew: N 4096, K 2048, M 256 … 8192
-#   nodes      nodes of an ncclComm_t, two of half of the GPUs each among them: NCCL between their kernels
+#   nodes      nodes of an ncclComm_t, with NCCL between their kernels: test_nccl, then grsrun on two nodes and with every rank a node
 #   async      PyTorch's operator, into the table of models
 #
 # Environment: GPUS: so many of those there are; BUDGET: seconds for all steps (530); BENCH_OUT: where results and each step's output
@@ -216,7 +216,7 @@ step_async() {
 limit_of() {
     case $1 in
     models | async) echo 150 ;;
-    ablation | groups | skew) echo 120 ;;
+    ablation | groups | skew | nodes) echo 120 ;;
     *) echo 90 ;;
     esac
 }

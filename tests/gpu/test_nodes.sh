@@ -15,9 +15,6 @@ else
 fi
 gpus=${GPUS:-$gpus}
 
-children_of() { grep -lE "^PPid:[[:space:]]+$1\$" /proc/[0-9]*/status 2>/dev/null | cut -d/ -f3 | sort -n; }
-# Whether there is such a process, and not only what its parent has yet to ask for.
-runs() { grep -q '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$1/status" 2>/dev/null; }
 # Starts the ranks, as grsrun does or, where they share GPUs, as a launcher would.
 ranks() { # RANKS OPTIONS...; output in $TMP/table
     local tp=$1 rank code=0 pids=()

@@ -8,7 +8,6 @@ grsrun=$BUILD/grsrun
 export GRS_SETUP_DEADLINE=120
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT SLURM_PROCID OMPI_COMM_WORLD_RANK PMI_RANK
 
-children_of() { grep -lE "^PPid:[[:space:]]+$1\$" /proc/[0-9]*/status 2>/dev/null | cut -d/ -f3 | sort -n; }
 verifies() { exits 0 timeout 300 "$grsrun" --procs "$@" && ! grep -F FAILED "$TMP/out"; }
 # As a launcher would: each rank is started by itself.
 by_hand() { # RANKS COMMAND...
