@@ -84,6 +84,7 @@ static void emit_derived(const struct plan *plan, struct buf *out) {
         constant(out, "registers_producer", plan->registers_producer, NULL);
         constant(out, "registers_consumer", plan->registers_consumer, NULL);
     }
+    flag(out, "halve_first", plan_halves_first(plan), "the first tile of a CTA in two halves");
     constant(out, "shared_bytes", plan->shared_bytes, "the planner's map; the template asserts that it agrees");
     flag(out, "count_waits", plan->count_waits, "cycles that each role waits, into args.counters");
     flag(out, "pace_model", plan->pace_model, "a model of the link between ranks that share a GPU");

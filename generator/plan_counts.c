@@ -3,6 +3,7 @@
 
 #include "generator/machine.h"
 #include "generator/plan.h"
+#include "generator/plan_defaults.h"
 
 static int64_t ceil_div(int64_t a, int64_t b) {
     return (a + b - 1) / b;
@@ -107,15 +108,23 @@ int64_t plan_link_bytes(const struct plan *plan, int64_t M) {
     return (M - kept) * plan->shape.n * 2;
 }
 
+bool plan_halves_first(const struct plan *plan) {
+    const int64_t *v = plan->value;
+    return plan->shape.tp > 1 && v[FIELD_RING_PLACE] == PLACE_GLOBAL && v[FIELD_TILE_M] == 128 &&
+           v[FIELD_TILE_N] == 256 && v[FIELD_CLUSTER] == 1 && config_arch_family(plan->arch) == ARCH_SM90A &&
+           v[FIELD_SCHEDULE] != SCHEDULE_PINGPONG && plan->shape.k < PLAN_SHORT_K;
+}
+
 void plan_boxes(const struct plan *plan, struct plan_boxes *out) {
     int columns = (int)plan->value[FIELD_TILE_K], rows = (int)plan->value[FIELD_TILE_M];
-    *out = (struct plan_boxes){.a = {columns, rows},
-                               .b = {columns, (int)(plan->value[FIELD_TILE_N] / plan->value[FIELD_CLUSTER])},
-                               .d = {PLAN_PANEL_COLUMNS, plan->shape.tp == 1 ? 64 : rows},
-                               .d_tiles = plan->value[FIELD_TILE_N] % PLAN_PANEL_COLUMNS &&
-                                                  plan->shape.n >= plan->value[FIELD_TILE_N]
-                                              ? (int)plan->value[FIELD_TILE_N]
-                                              : 0};
+    *out = (struct plan_boxes){
+        .a = {columns, rows},
+        .b = {columns,
+              (int)(plan->value[FIELD_TILE_N] / plan->value[FIELD_CLUSTER] / (plan_halves_first(plan) ? 2 : 1))},
+        .d = {PLAN_PANEL_COLUMNS, plan->shape.tp == 1 ? 64 : rows},
+        .d_tiles = plan->value[FIELD_TILE_N] % PLAN_PANEL_COLUMNS && plan->shape.n >= plan->value[FIELD_TILE_N]
+                       ? (int)plan->value[FIELD_TILE_N]
+                       : 0};
 }
 
 int64_t plan_max_m(const struct plan *plan) {

@@ -100,8 +100,6 @@ enum plan_straight plan_sends_straight(const struct config *config, enum arch ar
     return m <= plan_few_m(config, arch, n) ? STRAIGHT_FEW_TILES : STRAIGHT_NEVER;
 }
 
-#define SHORT_K 1536 /* below it a wave is over before the one before has arrived everywhere (H200: bench/NOTES.md) */
-
 #define TURN_N      168  /* the widest tile whose accumulators one warpgroup's registers hold */
 #define TURN_SPEED  1.01 /* of its loop against that of wide tiles, whose epilogue nobody hides (H200: bench/NOTES.md) */
 #define WIDE_STAGES 3    /* that shared memory holds beside a tile of 128 x 256 */
@@ -219,7 +217,7 @@ void plan_defaults(const struct config *config, struct plan *plan) {
     else
         take(config, plan, FIELD_ORDER, ORDER_INTERLEAVE,
              "sending spreads over the whole run, where a segment has more waves than the lag");
-    if (shape->k < SHORT_K)
+    if (shape->k < PLAN_SHORT_K)
         take(config, plan, FIELD_LAG, 3, "waves are short: a burst needs more of them to arrive");
     else
         take(config, plan, FIELD_LAG, 2, "a wave's burst has crossed the link before its partials come due");

@@ -7,6 +7,9 @@
 /* Fills value, origin and reason of every field from config, plan->arch, plan->shape and plan->shared_limit. */
 void plan_defaults(const struct config *config, struct plan *plan);
 
+/* Below this K the link is the longer half by far: a wave is over before the one before has arrived everywhere (H200: bench/NOTES.md). */
+#define PLAN_SHORT_K 1536
+
 /* Hopper: the largest M for which the planner takes tiles of 64 x 128, which one warpgroup makes: as long as a CTA has one of them
  * at most, with a ring two, and as long as a segment has no more rows. 0: it takes none. */
 int64_t plan_small_m(const struct config *config, enum arch arch, int64_t n, int tp);

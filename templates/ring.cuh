@@ -257,7 +257,7 @@ template <class C> class Sender {
     GRS_DEVICE void push(Watch<C> &watch, const char *outbox, const Tile &tile) {
         Extent<C> extent(tile);
         Pieces<C> coming(extent, lane_), leaving(extent, lane_);
-        char *slot = peer_slot<C>(me_, geometry_, tile);
+        char *slot = peer_slot<C>(me_, geometry_, tile) + tile.first_panel * panel_bytes<C::block_m>();
         LinkModel<C> link;
 
         for (int32_t chunk = lane_; chunk < C::chunk_count && coming.more(); chunk += C::ship_lanes)
@@ -326,7 +326,8 @@ template <class C> class Posted {
             tile = trail_.tile();
         }
         signal_.finish(watch);
-        signal_landed<C>(geometry_, me_, tile.turn, tile.owner, tile.index);
+        if (tile.complete)
+            signal_landed<C>(geometry_, me_, tile.turn, tile.owner, tile.index);
         trail_.next();
         sent_.advance();
         --count_;

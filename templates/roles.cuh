@@ -22,7 +22,6 @@ template <class C> struct Cta {
         return Watch<C>(args, me, &shared.leave, role, index, counts);
     }
     GRS_DEVICE TileOrder<C> order() const { return TileOrder<C>(geometry, args, me.rank, index); }
-    GRS_DEVICE int32_t position(int32_t sequence) const { return (index + sequence * args.grid) / C::cluster; }
     GRS_DEVICE char *outbox(int32_t slot) const {
         return me.outbox + (static_cast<int64_t>(index) * C::ring_depth + slot) * Shared<C>::tile_bytes;
     }
@@ -41,7 +40,7 @@ template <class C> GRS_DEVICE void load_role(const Cta<C> &cta) {
     int32_t sequence = 0;
     for (TileOrder<C> order = cta.order(); order.more(); order.next(), ++sequence) {
         Tile tile = order.tile();
-        watch.at(tile, cta.position(sequence));
+        watch.at(tile, order.position());
         for (int32_t block = 0; block < C::k_blocks; ++block, cursor.advance()) {
             watch.wait_on(&barriers.stage_free[cursor.slot], cursor.phase ^ 1, GRS_WAIT_STAGE_FREE);
             ptx::Barrier *full = &barriers.stage_full[cursor.slot];
@@ -51,9 +50,14 @@ template <class C> GRS_DEVICE void load_role(const Cta<C> &cta) {
                 load_half(cta, a, b, full, x, tile.row, tile.column + part);
                 continue;
             }
-            ptx::barrier_arrive_expect(full, Shared<C>::stage_bytes);
+            int32_t columns = order.halved() ? C::block_n / 2 : C::block_n;
+            ptx::barrier_arrive_expect(full, Shared<C>::a_bytes + static_cast<uint32_t>(columns) * panel_row_bytes);
             ptx::tensor_load(a, &cta.me.a, full, x, tile.row);
-            if constexpr (C::cluster == 1)
+            if constexpr (C::halve_first) {
+                constexpr int32_t half = C::block_n / 2;
+                for (int32_t column = 0; column < columns; column += half)
+                    ptx::tensor_load(b + column * panel_row_bytes, &cta.me.b, full, x, tile.column + column);
+            } else if constexpr (C::cluster == 1)
                 ptx::tensor_load(b, &cta.me.b, full, x, tile.column);
             else
                 ptx::tensor_load_multicast(b + part * panel_row_bytes, &cta.me.b, full, x, tile.column + part,
@@ -90,7 +94,7 @@ template <class C> GRS_DEVICE void prefetch_role(const Cta<C> &cta) {
     int32_t sequence = 0;
     for (TileOrder<C> order = cta.order(); order.more(); order.next(), ++sequence, cursor.advance()) {
         Tile tile = order.tile();
-        watch.at(tile, cta.position(sequence));
+        watch.at(tile, order.position());
         ptx::Barrier *ready = &barriers.tile_ready[cursor.slot];
         uint32_t *action = &cta.shared.action[cursor.slot];
         bool add = tile.distance < C::ring - 1;
@@ -126,7 +130,7 @@ template <class C> GRS_DEVICE void store_role(const Cta<C> &cta) {
     uint32_t phase = 0;
     for (TileOrder<C> order = cta.order(); order.more(); order.next(), ++sequence, phase ^= 1) {
         Tile tile = order.tile();
-        watch.at(tile, cta.position(sequence));
+        watch.at(tile, order.position());
         Patience<C> patience(watch, GRS_WAIT_TILE_FULL);
         while (!ptx::barrier_test_wait(&barriers.tile_full[0], phase)) {
             if (posted.oldest_sent(cta.args))
@@ -182,7 +186,7 @@ template <class C> GRS_DEVICE void send_role(const Cta<C> &cta, int32_t lane) {
         Tile tile = order.tile();
         if (tile.distance == 0)
             continue;
-        watch.at(tile, cta.position(sequence));
+        watch.at(tile, order.position());
         if (!watch.wait(&barriers.outbox_full[outbox.slot], outbox.phase, GRS_WAIT_OUTBOX_FULL))
             return;
         if (!has_credit && !wait_credit(watch))
@@ -212,7 +216,7 @@ template <class C> GRS_DEVICE void ship_role(const Cta<C> &cta, int32_t lane) {
         if (C::ship_lanes > 1 && sequence % C::ship_lanes != lane)
             continue;
         Tile tile = order.tile();
-        watch.at(tile, cta.position(sequence));
+        watch.at(tile, order.position());
         ptx::Barrier *full = &barriers.tile_full[cursor.slot];
         if constexpr (C::drain == DRAIN_IDLE)
             while (flights.any() && (flights.full() || !ptx::barrier_try_wait(full, cursor.phase)))

@@ -10,7 +10,7 @@
 // makes part h, whose number is j * cluster + h: the number that slots and bits go by.
 #pragma once
 
-#include "grs/ptx.cuh"
+#include "grs/tile.cuh"
 
 namespace grs {
 
@@ -33,7 +33,9 @@ struct Tile {
     int32_t kept_row; // first row in the owner's D
     int32_t column;   // first column of D
     int32_t rows; // rows that the segment reaches: 1 … block_m, or less than 1 for the empty half of a cluster's tile
-    int32_t columns; // columns that N reaches
+    int32_t columns;     // columns that N reaches
+    int32_t first_panel; // of the tile's image, where this is a half of a tile
+    bool complete;       // nothing of the tile comes after this
 };
 
 template <class C> struct Geometry {
@@ -78,24 +80,48 @@ template <class C> struct Geometry {
         tile.column = within / height * C::block_n;
         tile.rows = minimum(C::block_m, rows_here - row);
         tile.columns = minimum(C::block_n, C::n - tile.column);
+        tile.first_panel = 0;
+        tile.complete = true;
         return tile;
     }
 };
 
 // Walks the tiles of one CTA in order: those of its cluster among the clusters of the rank. Positions are grouped: in `segment` order a group is a segment; interleaved, a group
 // is wave w of turn t, and groups are sorted by (w + t * lag, t).
+//
+// With halve_first a CTA's first tile, if it is a START, is walked as two: the halves of its columns, each with the buffers of a tile
+// and a part of the one slot; the bit goes with the second.
 template <class C> class TileOrder {
   public:
     GRS_DEVICE TileOrder(const Geometry<C> &geometry, const grs_args &args, int32_t rank, int32_t cta)
         : geometry_(geometry), wave_(args.wave / C::cluster), stride_(args.grid / C::cluster), rank_(rank),
-          part_(cta % C::cluster), left_(geometry.total_places() - cta / C::cluster), offset_(cta / C::cluster) {
+          part_(cta % C::cluster), total_(geometry.total_places()), position_(cta / C::cluster),
+          offset_(cta / C::cluster) {
         settle();
+        if constexpr (C::halve_first)
+            if (turn_ < Geometry<C>::segments_per_rank)
+                half_ = 0;
     }
-    GRS_DEVICE bool more() const { return left_ > 0; }
-    GRS_DEVICE bool last() const { return left_ <= stride_; }
-    GRS_DEVICE Tile tile() const { return geometry_.tile(rank_, turn_, first_of_group() + offset_, part_); }
+    GRS_DEVICE bool more() const { return position_ < total_; }
+    GRS_DEVICE bool last() const { return position_ + stride_ >= total_; }
+    GRS_DEVICE int32_t position() const { return position_; }
+    // Is tile() a half of the CTA's first tile?
+    GRS_DEVICE bool halved() const { return C::halve_first && half_ < 2; }
+    GRS_DEVICE Tile tile() const {
+        Tile tile = geometry_.tile(rank_, turn_, first_of_group() + offset_, part_);
+        if (halved()) {
+            constexpr int32_t columns = C::block_n / 2;
+            tile.columns = half_ == 0 ? minimum(tile.columns, columns) : maximum(tile.columns - columns, 0);
+            tile.column += half_ * columns;
+            tile.first_panel = half_ * columns / panel_columns;
+            tile.complete = half_ == 1;
+        }
+        return tile;
+    }
     GRS_DEVICE void next() {
-        left_ -= stride_;
+        if (halved() && half_++ == 0)
+            return;
+        position_ += stride_;
         offset_ += stride_;
         settle();
     }
@@ -113,7 +139,7 @@ template <class C> class TileOrder {
     }
     // Moves to the group that holds the position.
     GRS_DEVICE void settle() {
-        if (left_ <= 0)
+        if (!more())
             return;
         for (int32_t size; offset_ >= (size = group_size()); offset_ -= size) {
             ++turn_;
@@ -124,8 +150,9 @@ template <class C> class TileOrder {
 
     Geometry<C> geometry_;
     int32_t wave_, stride_, rank_, part_;
-    int32_t left_;   // places from this position to the end
-    int32_t offset_; // of the position in its group
+    int32_t total_, position_; // places of the rank, and this one's number in time
+    int32_t offset_;           // of the position in its group
+    int32_t half_ = 2;         // of the first tile: 0, then 1; 2: the tiles are whole
     int32_t turn_ = 0, key_ = 0;
 };
 

@@ -19,6 +19,11 @@ static const struct emit_case emit_cases[] = {
      "ring: {depth: 4, place: global, chunk: {bytes: 8192, count: 2}}\norder: {interleave: 2}\n",
      ARCH_SM90A,
      {1025, INT32_MAX, 4096, 2048, 4}},
+    {"halves",
+     "tile: {m: 128, n: 256, k: 64, cluster: 1}\nstages: {load: 3}\n"
+     "ring: {depth: 4, place: global, chunk: {bytes: 4096, count: 4}}\norder: {interleave: 3}\n",
+     ARCH_SM90A,
+     {1, INT32_MAX, 8192, 1024, 2}},
     {"narrow",
      "tile: {m: 128, n: 128, k: 64, cluster: 1}\nstages: {load: 5}\n"
      "ring: {depth: 4, place: global, chunk: {bytes: 4096, count: 4}}\norder: {interleave: 1}\n",

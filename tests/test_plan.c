@@ -397,6 +397,38 @@ static void lanes_get_warps_and_registers(void **state) {
     assert_int_equal(deepest, 896);
 }
 
+/* The first tile in halves: B comes in boxes of a half. What the planner believes of the machine does not matter. */
+static void first_tile_in_halves(void **state) {
+    (void)state;
+    static const char wide[] = "ring: {place: global}\ntile: {m: 128, n: 256}\n";
+    static const struct {
+        const char *more;
+        int64_t k;
+        int tp;
+        bool halves;
+    } rows[] = {{"", 1024, 2, true},
+                {"", 1528, 8, true},
+                {"link_gbps: 100000\nsms: 8\n", 1024, 2, true},
+                {"", 1536, 2, false},
+                {"link_gbps: 1\n", 1536, 2, false},
+                {"", 1024, 1, false},
+                {"tile: {m: 64, n: 256}\nring: {place: global}\n", 1024, 2, false},
+                {"tile: {m: 128, n: 192}\nring: {place: global}\n", 1024, 2, false},
+                {"tile: {m: 128, n: 256, cluster: 2}\nring: {place: global}\n", 1024, 2, false},
+                {"tile: {m: 128, n: 256}\nring: {place: shared, depth: 1}\n", 1024, 2, false},
+                {"tile: {m: 128, n: 128, schedule: pingpong}\nring: {place: global}\n", 1024, 2, false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[200];
+        struct plan_shape shape = {.m_min = 1, .m_max = INT32_MAX, .n = 8192, .k = rows[i].k, .tp = rows[i].tp};
+        snprintf(text, sizeof text, "%s%s", strstr(rows[i].more, "tile:") ? "" : wide, rows[i].more);
+        struct plan plan = solve(text, &shape);
+        struct plan_boxes box;
+        plan_boxes(&plan, &box);
+        assert_int_equal(plan_halves_first(&plan), rows[i].halves);
+        assert_int_equal(box.b[1] * plan.value[FIELD_CLUSTER] * (rows[i].halves ? 2 : 1), plan.value[FIELD_TILE_N]);
+    }
+}
+
 /* The copy engine: at most 256 elements a side, 128 bytes in the swizzle, whole groups of eight rows. */
 static void boxes_are_within_the_copy_engine(void **state) {
     (void)state;
@@ -804,6 +836,7 @@ int main(void) {
         cmocka_unit_test(registers_are_dealt_within_the_pool),
         cmocka_unit_test(lanes_get_warps_and_registers),
         cmocka_unit_test(boxes_are_within_the_copy_engine),
+        cmocka_unit_test(first_tile_in_halves),
         cmocka_unit_test(segments_share_the_rows),
         cmocka_unit_test(memory_of_a_rank),
         cmocka_unit_test(memory_never_shrinks_with_m),

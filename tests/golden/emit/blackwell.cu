@@ -33,6 +33,7 @@ struct Config {
     static constexpr int tile_writers = 8; // warps that finish one tile
     static constexpr int stage_readers = 1; // arrivals that free a stage: the issuers'
     static constexpr int tensor_columns = 512; // that hold the accumulators: a power of two
+    static constexpr bool halve_first = false; // the first tile of a CTA in two halves
     static constexpr int shared_bytes = 230400; // the planner's map; the template asserts that it agrees
     static constexpr bool count_waits = false; // cycles that each role waits, into args.counters
     static constexpr bool pace_model = false; // a model of the link between ranks that share a GPU

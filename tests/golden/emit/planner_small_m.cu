@@ -35,6 +35,7 @@ struct Config {
     static constexpr int cta_group = 1;
     static constexpr int registers_producer = 64;
     static constexpr int registers_consumer = 240;
+    static constexpr bool halve_first = false; // the first tile of a CTA in two halves
     static constexpr int shared_bytes = 215040; // the planner's map; the template asserts that it agrees
     static constexpr bool count_waits = false; // cycles that each role waits, into args.counters
     static constexpr bool pace_model = false; // a model of the link between ranks that share a GPU
