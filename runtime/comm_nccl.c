@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/error.h"
+#include "runtime/nccl_door.h"
 #include "runtime/peers.h"
 #include "runtime/staged.h"
 #include "runtime/told.h"
@@ -14,6 +15,7 @@ struct making {
     const grs_comm_options *options;
     struct nccl_api nccl;
     struct nccl_end world; /* the caller's communicator */
+    struct nccl_door door; /* to it: nobody closes it here */
     int rank, ordinal;
     struct nodes nodes;
     struct nodes_hello hello[GRS_MAX_TP];
@@ -92,6 +94,7 @@ static int gather_by_nccl(void *arg, const void *mine, size_t bytes, void *all) 
 static grs_status make_group(struct making *making, grs_comm **out, grs_error *err) {
     int local = making->nodes.local;
     struct nccl_end node = making->world;
+    struct nccl_door door;
     ncclComm_t own = NULL;
     void *arg[] = {&node, making};
     if (making->nodes.count > 1) {
@@ -99,12 +102,16 @@ static grs_status make_group(struct making *making, grs_comm **out, grs_error *e
         if (status != GRS_OK) {
             return err->status = status == GRS_ERR_PEER ? GRS_ERR_DRIVER : status;
         }
-        node.comm = own;
+        nccl_door_init(&door, own);
+        node.door = &door;
         node.size = local;
     }
     const grs_bootstrap bootstrap = {.size = sizeof(bootstrap), .arg = arg, .all_gather = gather_by_nccl};
     grs_status status = peers_create(making->ctx, making->rank % local, local, making->ordinal, &bootstrap,
                                      &making->bootstrap_error, making->options, out, err);
+    if (own != NULL) {
+        nccl_door_end(&door);
+    }
     if (own != NULL && status != GRS_ERR_TIMEOUT) { /* which leaves a call pending */
         making->nccl.destroy(own);
     }
@@ -214,7 +221,8 @@ grs_status grs_comm_create_nccl(grs_ctx *ctx, void *nccl_comm, const grs_comm_op
     making->options = options;
     struct nccl_api *nccl = &making->nccl;
     struct nccl_end *world = &making->world;
-    *world = (struct nccl_end){.nccl = nccl, .drv = driver_get(err), .comm = nccl_comm};
+    nccl_door_init(&making->door, nccl_comm);
+    *world = (struct nccl_end){.nccl = nccl, .drv = driver_get(err), .door = &making->door};
     grs_status status = world->drv == NULL ? err->status : peers_setup_seconds(options, &world->seconds, err);
     if (status == GRS_OK && (status = nccl_load(nccl, err)) == GRS_OK &&
         (status = nccl_check(nccl, nccl->count(nccl_comm, &world->size), "ncclCommCount", err)) == GRS_OK &&
@@ -232,6 +240,7 @@ grs_status grs_comm_create_nccl(grs_ctx *ctx, void *nccl_comm, const grs_comm_op
                                         : driver_error(world->drv, err, result,
                                                        "cuDeviceGet(%d, the GPU of the ncclComm_t)", making->ordinal);
     }
+    nccl_door_end(&making->door);
     free(making);
     return status;
 }

@@ -7,6 +7,7 @@
 
 #include "common/error.h"
 #include "runtime/deadline.h"
+#include "runtime/nccl_door.h"
 
 /* ---------------------------------------------------------------- the library ----------------------------------- */
 
@@ -66,6 +67,9 @@ grs_status nccl_load(struct nccl_api *out, grs_error *err) {
 }
 
 grs_status nccl_check(const struct nccl_api *nccl, int status, const char *what, grs_error *err) {
+    if (status == NCCL_CLOSED) {
+        return error_set(err, GRS_ERR_STATE, "%s: the communicator was aborted", what);
+    }
     return status == NCCL_SUCCESS ? GRS_OK : error_set(err, GRS_ERR_PEER, "%s: %s", what, nccl->error_text(status));
 }
 
@@ -76,11 +80,10 @@ static void pause_briefly(void) {
     nanosleep(&pause, NULL);
 }
 
-int nccl_settle(const struct nccl_api *nccl, ncclComm_t comm, int status) {
+int nccl_settle(const struct nccl_api *nccl, struct nccl_door *door, int status) {
     while (status == NCCL_IN_PROGRESS) {
         pause_briefly();
-        int asked = nccl->async_error(comm, &status);
-        status = asked == NCCL_SUCCESS ? status : asked;
+        status = nccl_door_ask(door, nccl);
     }
     return status;
 }
@@ -88,13 +91,12 @@ int nccl_settle(const struct nccl_api *nccl, ncclComm_t comm, int status) {
 grs_status nccl_wait(const struct nccl_end *end, const char *what, CUstream stream, grs_error *err) {
     struct deadline deadline = deadline_in(end->seconds);
     for (;;) {
-        int error = NCCL_SUCCESS;
         CUresult result = end->drv->cuStreamQuery(stream);
         if (result != CUDA_ERROR_NOT_READY) {
             return result == CUDA_SUCCESS ? GRS_OK : driver_error(end->drv, err, result, "cuStreamQuery");
         }
-        if (end->nccl->async_error(end->comm, &error) == NCCL_SUCCESS && error != NCCL_SUCCESS &&
-            error != NCCL_IN_PROGRESS) {
+        int error = nccl_door_ask(end->door, end->nccl);
+        if (error != NCCL_SUCCESS && error != NCCL_IN_PROGRESS) {
             return nccl_check(end->nccl, error, what, err);
         }
         if (deadline_left_ms(&deadline) == 0) {
@@ -119,9 +121,14 @@ static grs_status gather_on(const struct nccl_end *end, const char *what, CUstre
     if (result != CUDA_SUCCESS) {
         return driver_error(drv, err, result, "cuMemcpyHtoDAsync(%zu bytes for NCCL)", bytes);
     }
-    int code = end->nccl->all_gather((const void *)(uintptr_t)from, (void *)(uintptr_t)to, bytes, NCCL_UINT8, end->comm,
+    ncclComm_t comm = nccl_door_enter(end->door);
+    int code = NCCL_CLOSED;
+    if (comm != NULL) {
+        code = end->nccl->all_gather((const void *)(uintptr_t)from, (void *)(uintptr_t)to, bytes, NCCL_UINT8, comm,
                                      stream);
-    grs_status status = nccl_check(end->nccl, nccl_settle(end->nccl, end->comm, code), "ncclAllGather", err);
+        code = nccl_settle(end->nccl, end->door, nccl_door_leave(end->door, code));
+    }
+    grs_status status = nccl_check(end->nccl, code, "ncclAllGather", err);
     if (status != GRS_OK || (status = nccl_wait(end, what, stream, err)) != GRS_OK) {
         return status;
     }
@@ -194,19 +201,34 @@ grs_status nccl_gather(const struct nccl_end *end, const char *what, const void 
 
 /* ---------------------------------------------------------------- parts of a communicator ----------------------- */
 
+/* The new communicator has its parent's way, and may not be complete. */
+static int settle_child(const struct nccl_api *nccl, ncclComm_t child) {
+    struct nccl_door door;
+    nccl_door_init(&door, child);
+    int code = nccl_settle(nccl, &door, nccl_door_ask(&door, nccl));
+    nccl_door_end(&door);
+    return code;
+}
+
 grs_status nccl_split(const struct nccl_end *end, int color, int key, ncclComm_t *out, grs_error *err) {
+    const struct nccl_api *nccl = end->nccl;
     *out = NULL;
     grs_status status = enter(end, err);
     if (status != GRS_OK) {
         return status;
     }
-    int code = end->nccl->split(end->comm, color, key, out, NULL);
-    code = nccl_settle(end->nccl, end->comm, code);
-    if (code == NCCL_SUCCESS && *out != NULL) { /* the new one has the parent's way, and may not be complete */
-        int asked = end->nccl->async_error(*out, &code);
-        code = asked == NCCL_SUCCESS ? nccl_settle(end->nccl, *out, code) : asked;
+    ncclComm_t parent = nccl_door_enter(end->door);
+    int code = NCCL_CLOSED;
+    if (parent != NULL) {
+        code = nccl->split(parent, color, key, out, NULL);
+        code = nccl_settle(nccl, end->door, nccl_door_leave(end->door, code));
     }
-    status = nccl_check(end->nccl, code, "ncclCommSplit", err);
+    code = code == NCCL_SUCCESS && *out != NULL ? settle_child(nccl, *out) : code;
+    if (code != NCCL_SUCCESS && *out != NULL) { /* of no use, and nobody else knows of it */
+        nccl->abort(*out);
+        *out = NULL;
+    }
+    status = nccl_check(nccl, code, "ncclCommSplit", err);
     if (status == GRS_OK && *out == NULL) {
         status = error_set(err, GRS_ERR_PEER, "ncclCommSplit gave no communicator");
     }

@@ -6,6 +6,7 @@
 
 typedef struct ncclComm *ncclComm_t;
 enum { NCCL_SUCCESS = 0, NCCL_IN_PROGRESS = 7, NCCL_UINT8 = 1, NCCL_BFLOAT16 = 9, NCCL_SUM = 0 };
+#define NCCL_CLOSED (-1) /* none of NCCL's: the communicator was ended meanwhile (nccl_door.h) */
 
 /* X(member, symbol, parameters): enumerations of NCCL are passed and returned as int. `config` of a split is NULL here: the
  * new communicator has its parent's. */
@@ -17,6 +18,8 @@ enum { NCCL_SUCCESS = 0, NCCL_IN_PROGRESS = 7, NCCL_UINT8 = 1, NCCL_BFLOAT16 = 9
     X(split, ncclCommSplit, (ncclComm_t comm, int color, int key, ncclComm_t *out, void *config))                      \
     X(destroy, ncclCommDestroy, (ncclComm_t comm))                                                                     \
     X(abort, ncclCommAbort, (ncclComm_t comm))                                                                         \
+    X(group_start, ncclGroupStart, (void))                                                                             \
+    X(group_end, ncclGroupEnd, (void))                                                                                 \
     X(all_gather, ncclAllGather,                                                                                       \
       (const void *from, void *to, size_t count, int type, ncclComm_t comm, CUstream stream))                          \
     X(reduce_scatter, ncclReduceScatter,                                                                               \
@@ -33,30 +36,32 @@ struct nccl_api {
  * (or contains), else what the loader finds. GRS_ERR_UNSUPPORTED: there is none, or it is too old. */
 grs_status nccl_load(struct nccl_api *out, grs_error *err);
 
-/* GRS_OK or GRS_ERR_PEER, with the name of the call and what NCCL says. */
+/* GRS_OK or GRS_ERR_PEER, with the name of the call and what NCCL says; GRS_ERR_STATE for NCCL_CLOSED. */
 grs_status nccl_check(const struct nccl_api *nccl, int status, const char *what, grs_error *err);
+
+struct nccl_door;
 
 /* One rank's end of a communicator, and what its calls need beside it. */
 struct nccl_end {
     const struct nccl_api *nccl;
     const struct driver *drv;
-    ncclComm_t comm;
+    struct nccl_door *door; /* to the communicator */
     int size;
     CUdevice device; /* its GPU */
     double seconds;  /* for the others to come */
 };
 
 /* `bytes` of host memory from every rank into `all`, in the order of ranks. `what` names the call that all ranks should come
- * to. GRS_ERR_TIMEOUT: a rank did not; the all-gather is still pending then, and `end->comm` of no more use. */
+ * to. GRS_ERR_TIMEOUT: a rank did not; the all-gather is still pending then, and the communicator of no more use. */
 grs_status nccl_gather(const struct nccl_end *end, const char *what, const void *mine, size_t bytes, void *all,
                        grs_error *err);
 
-/* Collective: communicators of the ranks of one color, in the order of keys. */
+/* Collective: communicators of the ranks of one color, in the order of keys. NULL after an error. */
 grs_status nccl_split(const struct nccl_end *end, int color, int key, ncclComm_t *out, grs_error *err);
 
 /* A call on a communicator that does not block may answer "in progress": waits until it is in the stream. `status` is what
  * the call returned. */
-int nccl_settle(const struct nccl_api *nccl, ncclComm_t comm, int status);
+int nccl_settle(const struct nccl_api *nccl, struct nccl_door *door, int status);
 
 /* Waits for the stream without blocking in it: a rank that never comes must not hang the others. */
 grs_status nccl_wait(const struct nccl_end *end, const char *what, CUstream stream, grs_error *err);

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/error.h"
 #include "runtime/peers.h"
@@ -56,18 +55,20 @@ grs_status staged_make(struct grs_comm *inner, const struct nodes *nodes, int ra
     staged->size = nodes->count * nodes->local;
     staged->nccl = *nccl;
     staged->setup_seconds = setup_seconds;
-    atomic_store(&staged->across, across);
+    nccl_door_init(&staged->across, across);
     pthread_mutex_init(&staged->lock, NULL);
-    pthread_mutex_init(&staged->nccl_lock, NULL);
     *out = &staged->handle;
     return GRS_OK;
 }
+
+/* Seconds for calls of other threads to leave NCCL before its communicator is ended. */
+#define PATIENCE 1.0
 
 /* After an abort NCCL's kernels may wait for ranks that never come: they are ended before anything is waited for. */
 static void end_nccl(struct staged *staged) {
     grs_error err;
     bool well = staged_check(staged, &err) == GRS_OK;
-    ncclComm_t across = atomic_exchange(&staged->across, NULL);
+    ncclComm_t across = nccl_door_close(&staged->across, PATIENCE);
     const struct group *group = staged->inner->group;
     if (across == NULL || group_enter(group, staged->inner->device, NULL) != GRS_OK) {
         return;
@@ -106,7 +107,7 @@ void staged_free(struct staged *staged) {
         free(kernel);
     }
     pthread_mutex_destroy(&staged->lock);
-    pthread_mutex_destroy(&staged->nccl_lock);
+    nccl_door_end(&staged->across);
     free(staged);
     grs_comm_destroy(inner);
 }
@@ -127,17 +128,11 @@ static grs_status of_node(const struct staged *staged, grs_status status, grs_er
 
 grs_status staged_check(struct staged *staged, grs_error *err) {
     grs_status status = grs_comm_check(staged->inner, err);
-    int error = NCCL_SUCCESS;
     if (status != GRS_OK) {
         return of_node(staged, status, err);
     }
-    if (pthread_mutex_trylock(&staged->nccl_lock) == 0) { /* else a launch or an abort is inside NCCL: another time */
-        ncclComm_t across = atomic_load(&staged->across);
-        int asked = across == NULL ? NCCL_SUCCESS : staged->nccl.async_error(across, &error);
-        error = asked == NCCL_SUCCESS ? error : asked;
-        pthread_mutex_unlock(&staged->nccl_lock);
-    }
-    if (error != NCCL_SUCCESS && error != NCCL_IN_PROGRESS) {
+    int error = nccl_door_ask(&staged->across, &staged->nccl);
+    if (error != NCCL_SUCCESS && error != NCCL_IN_PROGRESS && error != NCCL_CLOSED) {
         return error_set(err, GRS_ERR_PEER, "rank %d: NCCL between the nodes: %s", staged->handle.rank,
                          staged->nccl.error_text(error));
     }
@@ -145,28 +140,19 @@ grs_status staged_check(struct staged *staged, grs_error *err) {
 }
 
 void staged_cut_off(struct staged *staged) {
-    ncclComm_t across = atomic_exchange(&staged->across, NULL);
+    ncclComm_t across = nccl_door_close(&staged->across, PATIENCE);
     if (across != NULL) {
         staged->nccl.abort(across);
     }
 }
 
 grs_status staged_abort(struct staged *staged, grs_error *err) {
-    struct timespec until;
     grs_status status = group_abort(staged->inner->group, err);
-    /* A launch that holds the lock is about to leave, since the group is aborted; one that stands inside NCCL is what NCCL's
-     * abort is for. */
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec++;
-    bool locked = pthread_mutex_timedlock(&staged->nccl_lock, &until) == 0;
-    ncclComm_t across = atomic_exchange(&staged->across, NULL);
+    ncclComm_t across = nccl_door_close(&staged->across, PATIENCE);
     if (across != NULL) {
         int code = staged->nccl.abort(across);
         grs_status mine = nccl_check(&staged->nccl, code, "ncclCommAbort", status == GRS_OK ? err : NULL);
         status = status == GRS_OK ? mine : status;
-    }
-    if (locked) {
-        pthread_mutex_unlock(&staged->nccl_lock);
     }
     return status;
 }

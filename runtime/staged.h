@@ -8,11 +8,10 @@
 #define GRS_RUNTIME_STAGED_H
 
 #include <pthread.h>
-#include <stdatomic.h>
 
 #include "generator/classes.h"
 #include "runtime/group.h"
-#include "runtime/nccl.h"
+#include "runtime/nccl_door.h"
 #include "runtime/nodes.h"
 
 /* A kernel of the caller's that was prepared, and the kernels within the node that serve it. */
@@ -36,10 +35,9 @@ struct staged {
     struct nodes nodes;
     int size;
     struct nccl_api nccl;
-    _Atomic(ncclComm_t) across; /* the ranks of this index, by node; NULL: aborted */
+    struct nccl_door across; /* to the communicator of the ranks of this index, by node; closed: aborted */
     double setup_seconds;
     pthread_mutex_t lock; /* of prepare */
-    pthread_mutex_t nccl_lock;
     struct staged_kernel *kernels;
     CUdeviceptr work, share; /* [nodes][c][N], and [c][N] where D cannot take the sums as they come; BF16 */
     size_t work_bytes, share_bytes;
@@ -61,6 +59,10 @@ grs_status staged_abort(struct staged *staged, grs_error *err);
 void staged_cut_off(struct staged *staged);
 int staged_size(const struct staged *staged);
 void staged_path(const struct staged *staged, grs_path_info *out);
+
+/* The sums of all nodes for this rank, `count` BF16 of `work` from each, into `to`: put on the stream, with the context current.
+ * GRS_ERR_STATE: aborted. */
+grs_status staged_exchange(struct staged *staged, CUdeviceptr to, size_t count, CUstream stream, grs_error *err);
 
 /* The kernel that was prepared; NULL: it was not. */
 struct staged_kernel *staged_find_kernel(const struct staged *staged, const grs_kernel *kernel);

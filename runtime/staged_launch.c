@@ -48,20 +48,8 @@ static grs_status scatter(struct staged *staged, const struct plan_shape *shape,
     int64_t c = staged_segment_rows(staged, operands->M), kept;
     grs_rows(operands->M, staged->size, staged->handle.rank, NULL, &kept);
     bool straight = kept == c && operands->ldd == shape->n;
-    void *to = straight ? operands->D : device_pointer(staged->share);
-    pthread_mutex_lock(&staged->nccl_lock);
-    ncclComm_t across = atomic_load(&staged->across);
-    int code = NCCL_SUCCESS;
-    if (across != NULL) {
-        code = staged->nccl.reduce_scatter(device_pointer(staged->work), to, (size_t)(c * shape->n), NCCL_BFLOAT16,
-                                           NCCL_SUM, across, stream);
-        code = nccl_settle(&staged->nccl, across, code);
-    }
-    pthread_mutex_unlock(&staged->nccl_lock);
-    if (across == NULL) {
-        return error_set(err, GRS_ERR_STATE, "rank %d: the communicator was aborted", staged->handle.rank);
-    }
-    grs_status status = nccl_check(&staged->nccl, code, "ncclReduceScatter", err);
+    CUdeviceptr to = straight ? (CUdeviceptr)(uintptr_t)operands->D : staged->share;
+    grs_status status = staged_exchange(staged, to, (size_t)(c * shape->n), stream, err);
     if (status != GRS_OK || straight || kept == 0) {
         return status;
     }

@@ -22,10 +22,10 @@ struct proposal {
 
 /* ---------------------------------------------------------------- exchange among all ranks ---------------------- */
 
-static struct nccl_end end_between_nodes(const struct staged *staged) {
+static struct nccl_end end_between_nodes(struct staged *staged) {
     return (struct nccl_end){.nccl = &staged->nccl,
                              .drv = staged->inner->group->drv,
-                             .comm = atomic_load(&staged->across),
+                             .door = &staged->across,
                              .size = staged->nodes.count,
                              .device = staged->inner->device->device,
                              .seconds = staged->setup_seconds};
@@ -36,7 +36,7 @@ static grs_status exchange(struct staged *staged, const void *mine, size_t bytes
     const struct group *group = staged->inner->group;
     int local = staged->nodes.local;
     const struct nccl_end end = end_between_nodes(staged);
-    if (end.comm == NULL) {
+    if (nccl_door_ask(end.door, end.nccl) == NCCL_CLOSED) { /* the node's others need not wait for it */
         return error_set(err, GRS_ERR_STATE, "rank %d: the communicator was aborted", staged->handle.rank);
     }
     if (local == 1) {
@@ -238,9 +238,6 @@ static grs_status warm_up(struct staged *staged, const struct plan_shape *shape,
     const struct group *group = staged->inner->group;
     const struct nccl_end end = end_between_nodes(staged);
     CUstream stream = NULL; /* of its own: aborts must not stand behind it */
-    if (end.comm == NULL) {
-        return error_set(err, GRS_ERR_STATE, "rank %d: the communicator was aborted", staged->handle.rank);
-    }
     grs_status status = group_enter(group, staged->inner->device, err);
     if (status != GRS_OK) {
         return status;
@@ -249,10 +246,8 @@ static grs_status warm_up(struct staged *staged, const struct plan_shape *shape,
     if (result != CUDA_SUCCESS) {
         status = driver_error(group->drv, err, result, "cuStreamCreate(for NCCL)");
     } else {
-        int code = staged->nccl.reduce_scatter((const void *)(uintptr_t)staged->work, (void *)(uintptr_t)staged->share,
-                                               (size_t)(staged_segment_rows(staged, max_m) * shape->n), NCCL_BFLOAT16,
-                                               NCCL_SUM, end.comm, stream);
-        status = nccl_check(&staged->nccl, nccl_settle(&staged->nccl, end.comm, code), "ncclReduceScatter", err);
+        status = staged_exchange(staged, staged->share, (size_t)(staged_segment_rows(staged, max_m) * shape->n), stream,
+                                 err);
         status = status == GRS_OK ? nccl_wait(&end, what, stream, err) : status;
         if (status == GRS_OK || group->drv->cuStreamQuery(stream) == CUDA_SUCCESS) {
             group->drv->cuStreamDestroy(stream);

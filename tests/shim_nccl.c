@@ -1,6 +1,6 @@
 /* NCCL without GPUs: all-gather, reduce-scatter and split among processes that share memory. "Device" memory is the host's. Sums
- * are made along a ring and rounded at each rank, as NCCL's are. Under a driver with cuLaunchHostFunc a reduce-scatter is in the
- * order of its stream, so that graphs hold it. */
+ * are made along a ring and rounded at each rank, as NCCL's are. Under a driver with cuLaunchHostFunc calls are in the order of their
+ * stream, so that graphs hold them. Calls of a group are done at its end, or none of them. */
 #include "tests/shim_nccl.h"
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 
 #include "tools/grsrun_values.h"
 
-enum { SUCCESS = 0, INVALID = 4, UINT8 = 1, BFLOAT16 = 9, SUM = 0, IN_PROGRESS = 7 };
+enum { SUCCESS = 0, INTERNAL = 3, INVALID = 4, UINT8 = 1, BFLOAT16 = 9, SUM = 0, IN_PROGRESS = 7 };
 #define ROOM ((size_t)1 << 16)
 
 #define FUNCTION(type, name, parameters)                                                                               \
@@ -44,8 +44,9 @@ FUNCTION(int, ncclCommCuDevice, (const struct ncclComm *comm, int *device)) {
     return SUCCESS;
 }
 FUNCTION(int, ncclCommGetAsyncError, (struct ncclComm * comm, int *error)) {
-    *error = comm->in_progress > 0 ? IN_PROGRESS : comm->parent ? comm->parent->async_fails : comm->fails;
-    comm->in_progress -= comm->in_progress > 0;
+    int left = __atomic_load_n(&comm->in_progress, __ATOMIC_RELAXED); /* a test looks at it */
+    *error = left > 0 ? IN_PROGRESS : comm->parent ? comm->parent->async_fails : comm->fails;
+    __atomic_store_n(&comm->in_progress, left - (left > 0), __ATOMIC_RELAXED);
     return SUCCESS;
 }
 FUNCTION(const char *, ncclGetErrorString, (int status)) {
@@ -195,43 +196,37 @@ FUNCTION(int, ncclCommDestroy, (struct ncclComm * comm)) {
     return end(comm);
 }
 FUNCTION(int, ncclCommAbort, (struct ncclComm * comm)) {
-    counts.aborted++;
+    __atomic_fetch_add(&counts.aborted, 1, __ATOMIC_RELEASE);
     return end(comm);
 }
 
 /* ---------------------------------------------------------------- work ------------------------------------------ */
 
-FUNCTION(int, ncclAllGather,
-         (const void *from, void *to, size_t count, int type, struct ncclComm *comm, void *stream)) {
-    if (comm->fails != 0 || type != UINT8 || stream == NULL || count > comm->room) {
-        return comm->fails != 0 ? comm->fails : INVALID;
-    }
-    gather(comm, from, count, to);
-    struct ncclComm *root = comm->parent ? comm->parent : comm;
-    if (++root->gathers == root->gather_fails_at) {
-        return 3;
-    }
-    return comm->in_progress > 0 ? IN_PROGRESS : SUCCESS;
-}
-
-struct scatter {
+struct work {
+    void (*run)(void *work);
     struct ncclComm *comm;
-    const uint16_t *from;
-    uint16_t *to;
-    size_t count;
+    const void *from;
+    void *to;
+    size_t count; /* bytes of a gather, sums of a scatter */
 };
+
+static void gather_now(void *argument) {
+    const struct work *work = argument;
+    gather(work->comm, work->from, work->count, work->to);
+}
 
 /* A piece of every rank's share at a time: what all ranks have for all. */
 static void scatter_now(void *argument) {
-    const struct scatter *scatter = argument;
-    struct ncclComm *comm = scatter->comm;
+    const struct work *work = argument;
+    struct ncclComm *comm = work->comm;
+    const uint16_t *from = work->from;
     size_t size = (size_t)comm->size, most = comm->room / 2 / size;
     counts.scatters++;
-    for (size_t first = 0; first < scatter->count; first += most) {
-        size_t piece = scatter->count - first < most ? scatter->count - first : most;
+    for (size_t first = 0; first < work->count; first += most) {
+        size_t piece = work->count - first < most ? work->count - first : most;
         uint16_t *mine = (uint16_t *)(void *)(comm->shared + (size_t)comm->rank * comm->room);
         for (size_t rank = 0; rank < size; rank++) {
-            memcpy(mine + rank * piece, scatter->from + rank * scatter->count + first, piece * 2);
+            memcpy(mine + rank * piece, from + rank * work->count + first, piece * 2);
         }
         pthread_barrier_wait(comm->barrier);
         for (size_t i = 0; i < piece; i++) {
@@ -242,11 +237,13 @@ static void scatter_now(void *argument) {
                 uint16_t x = of[(size_t)comm->rank * piece + i];
                 sum = hop == 1 ? x : values_to_bf16(values_from_bf16(sum) + values_from_bf16(x));
             }
-            scatter->to[first + i] = sum;
+            ((uint16_t *)work->to)[first + i] = sum;
         }
         pthread_barrier_wait(comm->barrier);
     }
 }
+
+/* ---------------------------------------------------------------- calls and groups of them ---------------------- */
 
 typedef int launch_function(void *stream, void (*call)(void *), void *argument);
 typedef int capturing_function(void *stream, int *status);
@@ -257,21 +254,112 @@ static void *driver_symbol(const char *name) {
     return library == NULL ? NULL : dlsym(library, name);
 }
 
-FUNCTION(int, ncclReduceScatter,
-         (const void *from, void *to, size_t count, int type, int op, struct ncclComm *comm, void *stream)) {
-    if (comm->scatter_fails != 0 || type != BFLOAT16 || op != SUM || count == 0) {
-        return comm->scatter_fails != 0 ? comm->scatter_fails : INVALID;
+static struct ncclComm *root_of(struct ncclComm *comm) {
+    return comm->parent ? comm->parent : comm;
+}
+
+/* A call that NCCL does not let go before the communicator is aborted, which takes it away. */
+static bool stands(struct ncclComm *comm) {
+    if (!root_of(comm)->stands) {
+        return false;
     }
-    struct scatter *scatter = malloc(sizeof(*scatter)); /* a graph keeps it */
-    *scatter = (struct scatter){comm, from, to, count};
+    int before = __atomic_load_n(&counts.aborted, __ATOMIC_ACQUIRE);
+    __atomic_store_n(&root_of(comm)->standing, 1, __ATOMIC_RELEASE);
+    while (__atomic_load_n(&counts.aborted, __ATOMIC_ACQUIRE) == before) {
+        usleep(1000);
+    }
+    return true;
+}
+
+/* Into the stream's order: at once, or as a part of the graph that it is captured into. */
+static int issue(const struct work *work, void *stream) {
     launch_function *launch = (launch_function *)driver_symbol("cuLaunchHostFunc");
     capturing_function *capturing = (capturing_function *)driver_symbol("cuStreamIsCapturing");
     int is_capturing = 0;
+    struct work own = *work;
     if (launch != NULL && capturing != NULL && capturing(stream, &is_capturing) == 0 && is_capturing) {
-        comm->captured++;
-        return launch(stream, scatter_now, scatter) == 0 ? SUCCESS : INVALID;
+        struct work *kept = malloc(sizeof(*kept)); /* the graph has it */
+        *kept = own;
+        own.comm->captured++;
+        return launch(stream, kept->run, kept) == 0 ? SUCCESS : INVALID;
     }
-    scatter_now(scatter);
-    free(scatter);
+    own.run(&own);
+    return SUCCESS;
+}
+
+static int answer_of(const struct ncclComm *comm) {
     return comm->in_progress > 0 ? IN_PROGRESS : SUCCESS;
+}
+
+enum { MOST_CALLS = 8 };
+static _Thread_local struct {
+    int depth, count, error; /* of a call inside: nothing of the group is done then */
+    struct {
+        struct work work;
+        void *stream;
+    } call[MOST_CALLS];
+} group;
+
+FUNCTION(int, ncclGroupStart, (void)) {
+    group.depth++;
+    return SUCCESS;
+}
+FUNCTION(int, ncclGroupEnd, (void)) {
+    if (group.depth == 0) {
+        return INVALID;
+    }
+    if (--group.depth > 0) {
+        return SUCCESS;
+    }
+    int status = group.error, count = status == SUCCESS ? group.count : 0;
+    group.count = group.error = 0;
+    if (count > 0 && stands(group.call[0].work.comm)) {
+        return INTERNAL;
+    }
+    counts.groups += count > 0;
+    for (int i = 0; i < count && status == SUCCESS; i++) {
+        status = issue(&group.call[i].work, group.call[i].stream);
+    }
+    return count > 0 && status == SUCCESS ? answer_of(group.call[count - 1].work.comm) : status;
+}
+
+/* `status` of a call's arguments. */
+static int call(int status, const struct work *work, void *stream) {
+    if (group.depth == 0) {
+        if (status == SUCCESS && stands(work->comm)) {
+            return INTERNAL;
+        }
+        status = status == SUCCESS ? issue(work, stream) : status;
+        return status == SUCCESS ? answer_of(work->comm) : status;
+    }
+    if (status == SUCCESS && group.count == MOST_CALLS) {
+        status = INTERNAL;
+    }
+    group.error = group.error != SUCCESS ? group.error : status;
+    if (status == SUCCESS) {
+        group.call[group.count].work = *work;
+        group.call[group.count++].stream = stream;
+    }
+    return status;
+}
+
+FUNCTION(int, ncclAllGather,
+         (const void *from, void *to, size_t count, int type, struct ncclComm *comm, void *stream)) {
+    const struct work work = {gather_now, comm, from, to, count};
+    struct ncclComm *root = root_of(comm);
+    int status = call(comm->fails != 0                                    ? comm->fails
+                      : type != UINT8 || count == 0 || count > comm->room ? INVALID
+                                                                          : SUCCESS,
+                      &work, stream);
+    root->gathers++;
+    return root->gathers == root->gather_fails_at && group.depth == 0 ? INTERNAL : status;
+}
+
+FUNCTION(int, ncclReduceScatter,
+         (const void *from, void *to, size_t count, int type, int op, struct ncclComm *comm, void *stream)) {
+    const struct work work = {scatter_now, comm, from, to, count};
+    return call(comm->scatter_fails != 0                      ? comm->scatter_fails
+                : type != BFLOAT16 || op != SUM || count == 0 ? INVALID
+                                                              : SUCCESS,
+                &work, stream);
 }

@@ -19,12 +19,14 @@ struct ncclComm {
     int gathers, gather_fails_at; /* all-gathers of it and its children; the one that answers an error after its work */
     int in_progress; /* calls that ncclCommGetAsyncError answers with "in progress" before (a communicator that does not block) */
     size_t mapped; /* bytes at `barrier`, of a communicator that the stand-in made; 0: the test's own */
-    int captured;  /* reduce-scatters that a graph has taken */
+    int captured;  /* calls that a graph has taken */
+    int stands;    /* calls of its children are not let go before one of them is aborted */
+    int standing;  /* one is inside */
 };
 
 /* In the library: communicators that it made and that were neither destroyed nor aborted; how many were aborted. */
 struct shim_nccl_counts {
-    int alive, aborted, scatters;
+    int alive, aborted, scatters, groups;
 };
 typedef const struct shim_nccl_counts *shim_nccl_get_function(void);
 

@@ -312,6 +312,10 @@ static void test_errors_of_prepare(void **state) {
 static void fail_split(int rank) {
     nccl.split_fails = rank == 1 ? 3 : 0;
 }
+static void fail_split_late(int rank) { /* the new communicator is there, and then fails */
+    nccl.in_progress = 3;
+    nccl.async_fails = rank == 1 ? 6 : 0;
+}
 static void long_name(int rank) {
     char name[80];
     snprintf(name, sizeof(name), "%070d", 0);
@@ -333,7 +337,7 @@ static void work_create_errors(grs_ctx *unused, int rank) {
     grs_comm_options options = GRS_INIT(grs_comm_options);
     options.setup_seconds = 20;
     note(rank, grs_comm_create_nccl(ctx, &nccl, &options, &comm, &err));
-    require(comm == NULL);
+    require(comm == NULL && counts()->alive == 0);
     grs_ctx_close(ctx);
 }
 
@@ -345,6 +349,7 @@ static void test_errors_of_creation(void **state) {
         const char *text;
     } cases[] = {
         {"abc", fail_split, GRS_ERR_PEER, "node 1 (b): ncclCommSplit: unhandled shim error"},
+        {"abc", fail_split_late, GRS_ERR_PEER, "node 1 (b): ncclCommSplit: unhandled shim error"},
         {"abc", long_name, GRS_ERR_ARGUMENT, "rank 1: GRS_NODE has 70 bytes; allowed: up to 64"},
         {"abc", other_options, GRS_ERR_ARGUMENT, "node 1 (b): GRS_DEADLINE=soon"},
         {"aaa", other_options, GRS_ERR_ARGUMENT, "on no GPU): GRS_DEADLINE=soon"},
@@ -491,6 +496,71 @@ static void test_aborted_node(void **state) {
     leave_stage();
 }
 
+/* An abort while another thread is inside a call: of a communicator that does not block, whose call never gets ready; of one that
+ * NCCL does not let go before the abort. */
+static struct { bool prepares, stands; } beside;
+
+struct caller {
+    grs_comm *comm;
+    const grs_kernel *kernel;
+    struct problem p;
+    grs_status status;
+    grs_error err;
+};
+
+static void *call(void *argument) {
+    struct caller *c = argument;
+    c->status = beside.prepares ? grs_comm_prepare(c->comm, c->kernel, 16, &c->err)
+                                : grs_launch(c->comm, c->kernel, &c->p.operands, NULL, &c->err);
+    return NULL;
+}
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+static void work_abort_beside(grs_ctx *unused, int rank) {
+    enum { NEVER = 1 << 30 };
+    (void)unused;
+    use_shims(rank);
+    grs_ctx *ctx = new_context();
+    struct caller c = {.comm = must_create(ctx), .p = make_problem(rank, 5, 0, 1)};
+    pthread_t thread;
+    require(grs_ctx_get(ctx, 1, N, K, stage->size, &c.kernel, &err) == GRS_OK);
+    require(grs_comm_prepare(c.comm, c.kernel, 8, &err) == GRS_OK);
+    struct ncclComm *across = c.comm->staged->across.comm;
+    nccl.stands = beside.stands;
+    __atomic_store_n(&across->in_progress, beside.stands ? 0 : NEVER, __ATOMIC_RELAXED);
+    require(pthread_create(&thread, NULL, call, &c) == 0);
+    while (beside.stands ? __atomic_load_n(&nccl.standing, __ATOMIC_ACQUIRE) == 0
+                         : __atomic_load_n(&across->in_progress, __ATOMIC_RELAXED) == NEVER) {
+        usleep(1000);
+    }
+    double start = now();
+    require(grs_comm_abort(c.comm, &err) == GRS_OK);
+    double took = now() - start;
+    require(pthread_join(thread, NULL) == 0);
+    require(counts()->alive == 0 && counts()->aborted == 1);
+    require(beside.stands ? took > 0.9 && took < 10 : took < 0.9);
+    require(c.status == GRS_ERR_STATE && strstr(c.err.text, "the communicator was aborted") != NULL);
+    grs_comm_destroy(c.comm);
+    grs_ctx_close(ctx);
+}
+
+static void test_abort_beside_a_call(void **state) {
+    (void)state;
+    letters = "ab";
+    for (int i = 0; i < 4; i++) {
+        beside.prepares = i & 1;
+        beside.stands = i & 2;
+        run_ranks(2, work_abort_beside);
+        assert_ranks_ended_well();
+        leave_stage();
+    }
+}
+
 /* A kernel of the caller's that needs two within the node. Which N has such is the planner's business. */
 static void work_classes(grs_ctx *unused, int rank) {
     (void)unused;
@@ -600,6 +670,7 @@ int main(void) {
         cmocka_unit_test(test_faults),
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_aborted_node),
+        cmocka_unit_test(test_abort_beside_a_call),
         cmocka_unit_test(test_classes),
         cmocka_unit_test(test_cut_off),
     };
