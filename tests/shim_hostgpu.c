@@ -722,20 +722,65 @@ static void leave(const grs_rank_args *const *rank, int ring) {
 }
 
 /* What upstream has sent to this rank, over all launches; behind the last control word. */
-static _Atomic uint64_t *delivered(grs_control *control) {
-    return (_Atomic uint64_t *)(void *)((char *)control + offsetof(grs_control, spare) + 64);
+static uint64_t *delivered(grs_control *control) {
+    return (uint64_t *)(void *)((char *)control + offsetof(grs_control, spare) + 64);
+}
+
+static void pause_briefly(void) {
+    const struct timespec pause = {0, 20000};
+    nanosleep(&pause, NULL);
+}
+
+static bool is_aborted(const grs_rank_args *me) {
+    return __atomic_load_n(&me->control->abort, __ATOMIC_RELAXED) != 0;
+}
+
+/* The first waiter of a rank writes its record, and raises the abort word of every rank. */
+static void give_up(const grs_args *args, const grs_rank_args *me, enum grs_wait wait, uint64_t seen, uint64_t wanted,
+                    uint64_t waited_ns) {
+    if (__atomic_exchange_n(&me->control->abort, 1, __ATOMIC_ACQ_REL) != 0) {
+        return;
+    }
+    grs_wait_record record = {.role = wait == GRS_WAIT_CREDIT ? GRS_ROLE_SENDER : GRS_ROLE_PREFETCHER,
+                              .wait = wait,
+                              .rank = me->rank,
+                              .epoch = me->control->epoch,
+                              .word = seen,
+                              .expected = wanted,
+                              .waited_ns = waited_ns};
+    *me->record = record;
+    __atomic_store_n(&me->record->complete, 1, __ATOMIC_RELEASE);
+    for (int rank = 0; rank < args->ring; rank++) {
+        __atomic_store_n(&me->everyone[rank]->abort, 1, __ATOMIC_RELAXED);
+    }
 }
 
 /* False: the rank is to leave. */
-static bool wait_until(const _Atomic uint64_t *word, uint64_t least, const grs_control *own) {
-    const struct timespec pause = {0, 20000};
-    for (int i = 0; __atomic_load_n((const uint64_t *)word, __ATOMIC_ACQUIRE) < least; i++) {
-        if (__atomic_load_n(&own->abort, __ATOMIC_RELAXED) || i > 1000000) {
+static bool wait_until(const uint64_t *word, uint64_t least, const grs_args *args, enum grs_wait wait) {
+    const grs_rank_args *me = &args->rank[0];
+    uint64_t seen, since = host_ns();
+    while ((seen = __atomic_load_n(word, __ATOMIC_ACQUIRE)) < least) {
+        uint64_t waited = host_ns() - since;
+        if (is_aborted(me)) {
             return false;
         }
-        nanosleep(&pause, NULL);
+        if (args->deadline_ns && waited > args->deadline_ns) {
+            give_up(args, me, wait, seen, least, waited);
+            return false;
+        }
+        pause_briefly();
     }
     return true;
+}
+
+/* The test hook: the sender of that rank stands still until the launch is left. */
+static bool stands_still(const grs_args *args) {
+    const grs_rank_args *me = &args->rank[0];
+    bool still = args->stall >> 32 == (uint64_t)me->rank + 1;
+    while (still && !is_aborted(me)) {
+        pause_briefly();
+    }
+    return still;
 }
 
 /* One rank of a ring whose others are in other processes. Downstream's slots take its partials, a place a segment, once it has
@@ -747,7 +792,10 @@ static void run_shared(const grs_args *args) {
     int64_t c = (args->m + ring - 1) / ring, n = (int64_t)b.rows;
     grs_control *down = me->everyone[(me->rank + ring - 1) % ring];
     uint64_t epoch = me->control->epoch, sent = 0, got = 0;
-    uint64_t *taken = (uint64_t *)(void *)delivered(me->control) + 1; /* of what was delivered */
+    uint64_t *taken = delivered(me->control) + 1; /* of what was delivered */
+    if (is_aborted(me) || stands_still(args)) {
+        return;
+    }
     for (int t = 0; t < ring; t++) {
         int owner = (me->rank + 1 + t) % ring;
         int64_t first = owner * c, rows = args->m - first < c ? args->m - first : c;
@@ -756,8 +804,8 @@ static void run_shared(const grs_args *args) {
         }
         const uint16_t *in = (const uint16_t *)(void *)me->slots + (size_t)got * (size_t)(c * n);
         uint16_t *out = (uint16_t *)(void *)me->peer_slots + (size_t)sent * (size_t)(c * n);
-        if ((t > 0 && !wait_until(delivered(me->control), *taken + 1, me->control)) ||
-            (t + 1 < ring && !wait_until((const _Atomic uint64_t *)&down->epoch, epoch, me->control))) {
+        if ((t > 0 && !wait_until(delivered(me->control), *taken + 1, args, GRS_WAIT_UPSTREAM)) ||
+            (t + 1 < ring && !wait_until(&down->epoch, epoch, args, GRS_WAIT_CREDIT))) {
             return;
         }
         for (int64_t i = 0; i < rows * n; i++) {
@@ -777,7 +825,7 @@ static void run_shared(const grs_args *args) {
         got += t > 0;
         if (t + 1 < ring) {
             sent++;
-            __atomic_fetch_add((uint64_t *)delivered(down), 1, __ATOMIC_RELEASE);
+            __atomic_fetch_add(delivered(down), 1, __ATOMIC_RELEASE);
         }
     }
     if (me->rank == 0) {
@@ -857,7 +905,9 @@ static void run_ring(const grs_args *args, CUstream stream) {
         }
     }
     if (w->count == args->ring) {
-        run_group(args, w);
+        if (!is_aborted(&args->rank[0])) { /* a launch after an abort does nothing */
+            run_group(args, w);
+        }
         leave_all(w);
     }
     pthread_mutex_unlock(&ring_lock);
@@ -900,6 +950,9 @@ static void run_group(const grs_args *args, struct waiting *w) {
                                              .owner = 0,
                                              .tile = 0,
                                              .waited_ns = 30000000000};
+        for (int i = 0; i < args->ring; i++) {
+            rank[i]->control->abort = 1;
+        }
     }
 }
 
