@@ -260,13 +260,15 @@ int grs_comm_device(const grs_comm *comm);
 /* What went wrong, asynchronously and without synchronising: GRS_OK, or GRS_ERR_TIMEOUT with the wait record as text
  * (rank, role, CTA, owner, tile, epoch, word seen; a line a rank, this one's first), or GRS_ERR_STATE after an abort, or
  * GRS_ERR_PEER when another rank's process has ended without destroying its communicator (kernels in flight are aborted).
- * Over several nodes: what happened on this rank's node, and GRS_ERR_PEER with what NCCL says of the others.
- * What another node met otherwise is not known here: its wait that expired may have spoilt this rank's D (docs/nodes.md). */
+ * Over several nodes: what happened on this rank's node; GRS_ERR_PEER, naming the node, once an exchange has brought the word that
+ * another one left a launch early (a wait of its own expired, say: D of that launch and of later ones is not valid), or with
+ * what NCCL says. When the stream is past a launch and this says GRS_OK, D of this rank is right (docs/nodes.md). */
 GRS_API
 grs_status grs_comm_check(grs_comm *comm, grs_error *err);
 /* Raises the abort words: kernels in flight leave on every rank, in whichever process; later launches are refused. Over several
  * nodes it reaches the ranks of this one, and ends what NCCL does on this rank (ncclCommAbort of the library's own
- * communicator, never of the caller's): every rank should call it. */
+ * communicator, never of the caller's): every rank should call it. Another thread may be inside a call of this communicator,
+ * which then ends with an error. */
 GRS_API
 grs_status grs_comm_abort(grs_comm *comm, grs_error *err);
 /* Waits for the device of this rank (and so for launches whose other ranks have been launched). For a local group, destroy

@@ -132,8 +132,8 @@ static grs_status make_staged(struct making *making, grs_comm *inner, grs_comm *
     int local = making->nodes.local;
     grs_status mine = nccl_split(&making->world, making->rank % local, making->rank / local, &across, &own_error);
     if (mine == GRS_OK) {
-        mine = staged_make(inner, &making->nodes, making->rank, &making->nccl, across, making->world.seconds, &made,
-                           &own_error);
+        mine = staged_make(inner, &making->nodes, making->hello, making->rank, &making->nccl, across,
+                           making->world.seconds, &made, &own_error);
     } else {
         drop(making, inner);
     }

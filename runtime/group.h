@@ -44,6 +44,7 @@ struct group_kernel {
  * disturb a neighbour's. */
 struct group_record {
     _Alignas(128) grs_wait_record record;
+    _Alignas(128) uint32_t told[GRS_MAX_TP]; /* over several nodes, by node: see staged_exchange */
 };
 struct group_host {
     _Alignas(128) uint32_t one;  /* source of the copy that raises an abort word */

@@ -36,11 +36,15 @@ struct staged_kernel *staged_find_kernel(const struct staged *staged, const grs_
 
 /* ---------------------------------------------------------------- life ------------------------------------------ */
 
-grs_status staged_make(struct grs_comm *inner, const struct nodes *nodes, int rank, const struct nccl_api *nccl,
-                       ncclComm_t across, double setup_seconds, grs_comm **out, grs_error *err) {
+grs_status staged_make(struct grs_comm *inner, const struct nodes *nodes, const struct nodes_hello *hello, int rank,
+                       const struct nccl_api *nccl, ncclComm_t across, double setup_seconds, grs_comm **out,
+                       grs_error *err) {
     /* Tensor maps inside want more than malloc's alignment. */
     struct staged *staged = aligned_alloc(_Alignof(struct staged), sizeof(*staged));
-    if (staged == NULL) {
+    struct staged_name *names = calloc((size_t)nodes->count, sizeof(*names));
+    if (staged == NULL || names == NULL) {
+        free(staged);
+        free(names);
         if (across != NULL) {
             nccl->destroy(across);
         }
@@ -52,6 +56,10 @@ grs_status staged_make(struct grs_comm *inner, const struct nodes *nodes, int ra
         (struct grs_comm){.group = inner->group, .rank = rank, .device = inner->device, .staged = staged, .open = true};
     staged->inner = inner;
     staged->nodes = *nodes;
+    staged->names = names;
+    for (int node = 0; node < nodes->count; node++) {
+        memcpy(names[node].text, hello[node * nodes->local].name, sizeof(names[node].text));
+    }
     staged->size = nodes->count * nodes->local;
     staged->nccl = *nccl;
     staged->setup_seconds = setup_seconds;
@@ -108,6 +116,7 @@ void staged_free(struct staged *staged) {
     }
     pthread_mutex_destroy(&staged->lock);
     nccl_door_end(&staged->across);
+    free(staged->names);
     free(staged);
     grs_comm_destroy(inner);
 }
@@ -128,6 +137,11 @@ static grs_status of_node(const struct staged *staged, grs_status status, grs_er
 
 grs_status staged_check(struct staged *staged, grs_error *err) {
     grs_status status = grs_comm_check(staged->inner, err);
+    bool is_vague =
+        status == GRS_OK || status == GRS_ERR_STATE; /* an abort may be what came of the other node's failure */
+    if (is_vague && staged_told(staged, status == GRS_OK, err) != GRS_OK) {
+        return GRS_ERR_PEER;
+    }
     if (status != GRS_OK) {
         return of_node(staged, status, err);
     }

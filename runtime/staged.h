@@ -29,10 +29,16 @@ struct staged_block {
     struct staged_block *next;
 };
 
+/* What people call a node. */
+struct staged_name {
+    char text[sizeof(((struct nodes_hello *)0)->name)];
+};
+
 struct staged {
     struct grs_comm handle; /* what the caller has: its group is the node's, its rank counts all nodes */
     struct grs_comm *inner; /* this rank in its node's group */
     struct nodes nodes;
+    struct staged_name *names; /* by node */
     int size;
     struct nccl_api nccl;
     struct nccl_door across; /* to the communicator of the ranks of this index, by node; closed: aborted */
@@ -44,9 +50,10 @@ struct staged {
     struct staged_block *retired;
 };
 
-/* Takes over `inner` and `across` (may be NULL, of a failed split), also when it fails. */
-grs_status staged_make(struct grs_comm *inner, const struct nodes *nodes, int rank, const struct nccl_api *nccl,
-                       ncclComm_t across, double setup_seconds, grs_comm **out, grs_error *err);
+/* Takes over `inner` and `across`, also when it fails. `hello` of all ranks. */
+grs_status staged_make(struct grs_comm *inner, const struct nodes *nodes, const struct nodes_hello *hello, int rank,
+                       const struct nccl_api *nccl, ncclComm_t across, double setup_seconds, grs_comm **out,
+                       grs_error *err);
 void staged_free(struct staged *staged);
 
 /* The calls of grs.h on such a communicator; arguments are not NULL but for the kernel of prepare. */
@@ -60,9 +67,17 @@ void staged_cut_off(struct staged *staged);
 int staged_size(const struct staged *staged);
 void staged_path(const struct staged *staged, grs_path_info *out);
 
-/* The sums of all nodes for this rank, `count` BF16 of `work` from each, into `to`: put on the stream, with the context current.
- * GRS_ERR_STATE: aborted. */
-grs_status staged_exchange(struct staged *staged, CUdeviceptr to, size_t count, CUstream stream, grs_error *err);
+/* Puts on the stream, with the context current: the sums of all nodes for this rank, `count` BF16 of `work` from each, into `to`;
+ * and whether a launch was left early, of each of the ranks that they come from. That is the rank's abort word, which is raised
+ * before a CTA of it leaves, and read after its kernels; or `failed`: this launch could not be made. The words of all go to where
+ * every process of this rank's node sees them. GRS_ERR_STATE: aborted. */
+grs_status staged_exchange(struct staged *staged, bool failed, CUdeviceptr to, size_t count, CUstream stream,
+                           grs_error *err);
+/* Did a rank of this node hear of a node that left a launch early, also of its own? */
+bool staged_is_told(const struct staged *staged);
+/* GRS_ERR_PEER, naming those nodes; GRS_OK, and `err` as it is: there are none. `own`: also of its own, whose records say more when
+ * they are there. */
+grs_status staged_told(const struct staged *staged, bool own, grs_error *err);
 
 /* The kernel that was prepared; NULL: it was not. */
 struct staged_kernel *staged_find_kernel(const struct staged *staged, const grs_kernel *kernel);

@@ -49,7 +49,7 @@ static grs_status scatter(struct staged *staged, const struct plan_shape *shape,
     grs_rows(operands->M, staged->size, staged->handle.rank, NULL, &kept);
     bool straight = kept == c && operands->ldd == shape->n;
     CUdeviceptr to = straight ? (CUdeviceptr)(uintptr_t)operands->D : staged->share;
-    grs_status status = staged_exchange(staged, to, (size_t)(c * shape->n), stream, err);
+    grs_status status = staged_exchange(staged, false, to, (size_t)(c * shape->n), stream, err);
     if (status != GRS_OK || straight || kept == 0) {
         return status;
     }
@@ -80,17 +80,23 @@ static grs_status launch(struct staged *staged, const grs_kernel *kernel, const 
     if (prepared == NULL) {
         return error_set(err, GRS_ERR_STATE, "rank %d: grs_comm_prepare was not called for %s", rank, plan->name);
     }
-    grs_status status = group_check(staged->inner, NULL) == GRS_OK ? GRS_OK : staged_check(staged, err);
+    bool well = group_check(staged->inner, NULL) == GRS_OK && !staged_is_told(staged);
+    grs_status status = well ? GRS_OK : staged_check(staged, err);
     if (status != GRS_OK || (status = operands_validate(rank, plan, prepared->max_m, operands, err)) != GRS_OK ||
         (status = group_enter(group, staged->inner->device, err)) != GRS_OK) {
         return status;
     }
     status = launch_blocks(staged, prepared, operands, stream, err);
-    status = status == GRS_OK ? scatter(staged, &plan->shape, operands, stream, err) : status;
-    group_leave(group);
+    bool launched = status == GRS_OK;
+    status = launched ? scatter(staged, &plan->shape, operands, stream, err) : status;
     if (status != GRS_OK) { /* the node's other ranks would wait in what this one has not launched */
         group_abort(group, NULL);
     }
+    if (!launched) { /* and so would those of its place in other nodes, in what comes behind it: they are told instead */
+        size_t count = (size_t)(staged_segment_rows(staged, operands->M) * plan->shape.n);
+        staged_exchange(staged, true, staged->share, count, stream, NULL);
+    }
+    group_leave(group);
     return status;
 }
 

@@ -246,8 +246,8 @@ static grs_status warm_up(struct staged *staged, const struct plan_shape *shape,
     if (result != CUDA_SUCCESS) {
         status = driver_error(group->drv, err, result, "cuStreamCreate(for NCCL)");
     } else {
-        status = staged_exchange(staged, staged->share, (size_t)(staged_segment_rows(staged, max_m) * shape->n), stream,
-                                 err);
+        status = staged_exchange(staged, false, staged->share, (size_t)(staged_segment_rows(staged, max_m) * shape->n),
+                                 stream, err);
         status = status == GRS_OK ? nccl_wait(&end, what, stream, err) : status;
         if (status == GRS_OK || group->drv->cuStreamQuery(stream) == CUDA_SUCCESS) {
             group->drv->cuStreamDestroy(stream);

@@ -1,6 +1,7 @@
 /* Ranks in processes of their own that meet by an ncclComm_t, and launches whose results are known: as one node, whose ranks share a
  * kernel; as several, with NCCL between them; and each a node of its own. $GRS_NODE pretends the nodes. Several ranks on a GPU have an
- * NCCL_HOSTID each, which lets NCCL take them for ranks of different hosts. */
+ * NCCL_HOSTID each, which lets NCCL take them for ranks of different hosts. And a launch that one node leaves early, which the other
+ * one hears of. */
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -26,14 +27,19 @@ typedef int init_function(void **comm, int ranks, struct unique_id id, int rank)
 typedef int destroy_function(void *comm);
 
 static struct stage {
-    volatile int has_id;
+    volatile int has_id, arrived;
     struct unique_id id;
     char text[MOST_TP][sizeof(((grs_error *)0)->text)];
 } * stage;
 static grs_error err;
 
 static const char *letters; /* a rank a letter: its node */
-static int tp, K;           /* every sum is an integer of at most tp * K = 256, which BF16 holds */
+static enum {
+    ALL_WELL,
+    STANDS_STILL,
+    REPLAYED
+} fault;          /* the first rank of node a stands still, so that its node gives up */
+static int tp, K; /* every sum is an integer of at most tp * K = 256, which BF16 holds */
 
 #define NEED(rank, condition)                                                                                          \
     do {                                                                                                               \
@@ -188,6 +194,63 @@ static int launch_all(struct problem *p) {
     return 0;
 }
 
+/* ---------------------------------------------------------------- a launch that is left early -------------------- */
+
+/* Puts the launch on the stream, by way of a graph or not. */
+static int start(const struct problem *p, CUgraph *graph, CUgraphExec *ready) {
+    const grs_operands operands = operands_of(p);
+    if (fault == REPLAYED) {
+        NEED(p->rank, p->drv->cuStreamBeginCapture(p->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL) == CUDA_SUCCESS);
+    }
+    NEED(p->rank, grs_launch(p->comm, p->kernel, &operands, p->stream, &err) == GRS_OK);
+    if (fault == REPLAYED) {
+        NEED(p->rank, p->drv->cuStreamEndCapture(p->stream, graph) == CUDA_SUCCESS);
+        NEED(p->rank, p->drv->cuGraphInstantiateWithFlags(ready, *graph, 0) == CUDA_SUCCESS);
+        NEED(p->rank, grs_comm_check(p->comm, &err) == GRS_OK);
+        NEED(p->rank, p->drv->cuGraphLaunch(*ready, p->stream) == CUDA_SUCCESS);
+    }
+    return 0;
+}
+
+static int leave_early(struct problem *p) {
+    static uint16_t poison[LARGEST_M * (N + 8)];
+    bool fails = letters[p->rank] == 'a';
+    const char *begin = fails ? "node 0, whose ranks 0 to 1 are 0 to 1 in what follows: rank " : "rank ";
+    const char *part = fails ? " s for " : ": node 0 (a, ranks 0 to 1) left a launch early: ";
+    grs_status wanted = fails ? GRS_ERR_TIMEOUT : GRS_ERR_PEER;
+    CUgraph graph = NULL;
+    CUgraphExec ready = NULL;
+    p->m = 130;
+    p->ldd = N;
+    p->d = uploaded(p->drv, poison, sizeof(poison) / 2);
+    p->a = operand(p->drv, p->rank, 0, p->m);
+    NEED(p->rank, p->d != 0 && p->a != 0);
+    NEED(p->rank, p->drv->cuStreamCreate(&p->stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    p->kernel = grs_jit_get(p->m, N, K, tp);
+    NEED(p->rank, grs_comm_prepare(p->comm, p->kernel, p->m, &err) == GRS_OK);
+    if (start(p, &graph, &ready) != 0) {
+        return 1;
+    }
+    NEED(p->rank, p->drv->cuStreamSynchronize(p->stream) == CUDA_SUCCESS);
+    for (int i = 0; i < 2; i++) {
+        NEED(p->rank, grs_comm_check(p->comm, &err) == wanted);
+        NEED(p->rank, strncmp(err.text, begin, strlen(begin)) == 0 && strstr(err.text, part) != NULL);
+    }
+    const grs_operands operands = operands_of(p);
+    NEED(p->rank, grs_launch(p->comm, p->kernel, &operands, p->stream, &err) == wanted);
+    if (ready != NULL) {
+        NEED(p->rank, p->drv->cuGraphExecDestroy(ready) == CUDA_SUCCESS);
+        NEED(p->rank, p->drv->cuGraphDestroy(graph) == CUDA_SUCCESS);
+    }
+    __atomic_fetch_add(&stage->arrived, 1, __ATOMIC_ACQ_REL); /* everybody has looked before anybody aborts */
+    while (__atomic_load_n(&stage->arrived, __ATOMIC_ACQUIRE) < tp) {
+        usleep(1000);
+    }
+    NEED(p->rank, grs_comm_abort(p->comm, &err) == GRS_OK);
+    NEED(p->rank, grs_comm_check(p->comm, &err) == wanted);
+    return 0;
+}
+
 /* ---------------------------------------------------------------- ranks ----------------------------------------- */
 
 static void set_names(int rank, int gpus) {
@@ -197,6 +260,10 @@ static void set_names(int rank, int gpus) {
     if (tp > gpus) {
         snprintf(name, sizeof(name), "grs-test-%d", rank);
         setenv("NCCL_HOSTID", name, 1);
+    }
+    if (fault != ALL_WELL) { /* rank 63 of a node is nobody; GPUs that are shared take their time */
+        setenv("GRS_STALL", letters[rank] == 'a' ? "0:0" : "63:0", 1);
+        setenv("GRS_DEADLINE", letters[rank] == 'a' ? "2" : "60", 1);
     }
 }
 
@@ -247,7 +314,7 @@ static int run_rank(int rank) {
     NEED(rank, path.path == wanted.path && path.nodes == wanted.nodes && path.node_ranks == wanted.node_ranks);
     p.b = operand(p.drv, rank, 1, N);
     NEED(rank, p.b != 0);
-    if (launch_all(&p) != 0) {
+    if ((fault == ALL_WELL ? launch_all(&p) : leave_early(&p)) != 0) {
         return 1;
     }
     grs_comm_destroy(p.comm);
@@ -321,6 +388,11 @@ int main(void) {
     run_case("ab", "two nodes of one rank: unfused");
     run_case("aba", "a node whose ranks are not neighbours: unfused");
     run_case("aabb", "two nodes of two ranks: staged");
+    fault = STANDS_STILL;
+    run_case("aabb", "a node that leaves a launch early: the other one is told");
+    fault = REPLAYED;
+    run_case("aabb", "the same in a graph");
+    fault = ALL_WELL;
     int half = half_of_gpus();
     if (half > 2) {
         static char nodes[MOST_TP + 1];
