@@ -221,7 +221,14 @@ FUNCTION(cuMemHostGetDevicePointer_v2, (CUdeviceptr * device, void *host, unsign
     return CUDA_SUCCESS;
 }
 static CUresult copy(void *to, const void *from, size_t bytes) {
-    memmove(to, from, bytes);
+    if (bytes == sizeof(uint32_t) &&
+        (uintptr_t)to % sizeof(uint32_t) == 0) { /* a word that kernels look at meanwhile */
+        uint32_t word;
+        memcpy(&word, from, sizeof(word));
+        __atomic_store_n((uint32_t *)to, word, __ATOMIC_RELAXED);
+    } else {
+        memmove(to, from, bytes);
+    }
     return CUDA_SUCCESS;
 }
 FUNCTION(cuMemcpyHtoD_v2, (CUdeviceptr to, const void *from, size_t bytes)) {
@@ -259,6 +266,14 @@ struct CUstream_st {
     struct CUgraph_st *capturing;
     int waiting; /* ranks launched on it whose group is not complete */
 };
+/* Arguments inside want more than malloc's alignment. */
+static struct CUgraph_st *new_graph(void) {
+    struct CUgraph_st *graph = aligned_alloc(_Alignof(struct CUgraph_st), sizeof(*graph));
+    if (graph) {
+        graph->count = 0;
+    }
+    return graph;
+}
 static struct CUgraph_st *captured_by(CUstream stream) { /* NULL: the default stream, which captures nothing */
     return stream ? stream->capturing : NULL;
 }
@@ -294,7 +309,7 @@ FUNCTION(cuStreamIsCapturing, (CUstream stream, CUstreamCaptureStatus *status)) 
     return CUDA_SUCCESS;
 }
 FUNCTION(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode)) {
-    stream->capturing = calloc(1, sizeof(struct CUgraph_st));
+    stream->capturing = new_graph();
     return stream->capturing ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 FUNCTION(cuStreamEndCapture, (CUstream stream, CUgraph *graph)) {
@@ -303,7 +318,7 @@ FUNCTION(cuStreamEndCapture, (CUstream stream, CUgraph *graph)) {
     return *graph ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 FUNCTION(cuGraphInstantiateWithFlags, (CUgraphExec * exec, CUgraph graph, unsigned long long flags)) {
-    struct CUgraph_st *made = malloc(sizeof(*made));
+    struct CUgraph_st *made = new_graph();
     *made = *graph;
     *exec = (CUgraphExec)(void *)made;
     return CUDA_SUCCESS;
