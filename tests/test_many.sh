@@ -224,7 +224,7 @@ nodes() { # CODE
     GRS_LIBCUDA=$real/tests/shim/libhostgpu.so GRS_NCCL=$real/tests/shim/libnccl.so GRS_ARCH=sm_90a GRS_CACHE_DIR=$TMP/nodes \
         exits "$1" timeout 300 "$real/tests/gpu/test_nccl"
 }
-nodes_pass() { nodes 0 && says out '1..4' && ! grep '^not ok' "$TMP/out"; }
+nodes_pass() { nodes 0 && says out '1..6' && ! grep '^not ok' "$TMP/out"; }
 nodes_fail() { # one bit of one element is wrong in every launch of a kernel
     HOSTGPU_FAULT=flip nodes 1 && says out 'not ok 1 - ' && says out 'not ok 2 - ' && says out 'not ok 3 - ' && says out 'not ok 4 - '
 }
