@@ -37,6 +37,10 @@ static const struct policy policies[] = {
                                         "drain: {policy: lane_per_stage}\n")},
     {"ring in shared memory, a wait a tile, a bit for two tiles",
      BOTH("", "ring: {place: shared, depth: 2}\ndrain: {policy: per_tile}\nsignal: {granularity: {group: 2}}\n")},
+    /* The one with large tiles, since only those of 256 columns come in halves. */
+    {"outbox, the first tile in halves",
+     "stages: {load: 2}\ntile: {m: 128, n: 256}\nring: {place: global, depth: 2, chunk: {bytes: 4096, count: 2}}\n",
+     "stages: {load: 2, accum: 1}\ntile: {n: 256}\nring: {place: global, depth: 2, chunk: {bytes: 4096, count: 2}}\n"},
 };
 #undef HOPPER
 #undef BLACKWELL

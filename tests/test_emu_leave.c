@@ -18,13 +18,18 @@
 #include "tools/grsrun_trial.h"
 
 enum { TP = 3, SCHEDULES = 4 };
-static const int64_t N = 136, K = 136;
+static const int64_t K = 136;
 
 struct leaver {
     const struct policy *policy;
     bool blackwell; /* where the issuer, tensor memory and the other CTA of a pair are to be left in order too */
     char name[96];
 };
+
+/* Three tiles across, also of the wide ones. */
+static int64_t columns_of(const struct leaver *leaver) {
+    return strstr(policy_text(leaver->policy, leaver->blackwell), "n: 256") ? 520 : 136;
+}
 
 static void make_kernel(const struct leaver *leaver, int64_t m, struct trial_kernel *out) {
     enum arch arch = leaver->blackwell ? ARCH_SM100A : ARCH_SM90A;
@@ -36,7 +41,7 @@ static void make_kernel(const struct leaver *leaver, int64_t m, struct trial_ker
     int length = snprintf(text, sizeof(text), "version: 1\n%s", policy_text(leaver->policy, leaver->blackwell));
     if (config_parse(leaver->name, text, (size_t)length, &config, &err))
         fail_msg("%s", err.text);
-    classes_make(config, arch, N, K, TP, &classes);
+    classes_make(config, arch, columns_of(leaver), K, TP, &classes);
     struct plan_shape shape = *classes_find(&classes, m);
     if (plan_solve(config, arch, &shape, &plan, &err))
         fail_msg("%s", err.text);
