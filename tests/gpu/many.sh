@@ -62,6 +62,7 @@ precompile() {
         m=$((256 / ${tp%,*} / 8 * 8))
         "$grsrun" --precompile --shape "1,5,130,257,264,$m" --tp "$tp" || failed=1
     done
+    GRS_STALL=0:0 "$grsrun" --precompile --shape 130,264,64 --tp 2,4 || failed=1 # and of its ranks that stand still
     for m in 600 130 7 257 64; do # tests/gpu/test_groups.c
         "$grsrun" --precompile --shape "$m,256,128" --tp "$((n >= 4 ? half : 2))" || failed=1
     done
