@@ -257,7 +257,7 @@ template <class C> class Sender {
     GRS_DEVICE void push(Watch<C> &watch, const char *outbox, const Tile &tile) {
         Extent<C> extent(tile);
         Pieces<C> coming(extent, lane_), leaving(extent, lane_);
-        char *slot = peer_slot<C>(me_, geometry_, tile) + tile.first_panel * panel_bytes<C::block_m>();
+        char *slot = peer_slot<C>(me_, geometry_, tile) + tile.first_column / panel_columns * panel_bytes<C::block_m>();
         LinkModel<C> link;
 
         for (int32_t chunk = lane_; chunk < C::chunk_count && coming.more(); chunk += C::ship_lanes)

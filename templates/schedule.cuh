@@ -10,7 +10,7 @@
 // makes part h, whose number is j * cluster + h: the number that slots and bits go by.
 #pragma once
 
-#include "grs/tile.cuh"
+#include "grs/ptx.cuh"
 
 namespace grs {
 
@@ -33,9 +33,9 @@ struct Tile {
     int32_t kept_row; // first row in the owner's D
     int32_t column;   // first column of D
     int32_t rows; // rows that the segment reaches: 1 … block_m, or less than 1 for the empty half of a cluster's tile
-    int32_t columns;     // columns that N reaches
-    int32_t first_panel; // of the tile's image, where this is a half of a tile
-    bool complete;       // nothing of the tile comes after this
+    int32_t columns;      // columns that N reaches
+    int32_t first_column; // of the tile's image: not 0 for the second half of a tile
+    bool complete;        // nothing of the tile comes after this
 };
 
 template <class C> struct Geometry {
@@ -80,7 +80,7 @@ template <class C> struct Geometry {
         tile.column = within / height * C::block_n;
         tile.rows = minimum(C::block_m, rows_here - row);
         tile.columns = minimum(C::block_n, C::n - tile.column);
-        tile.first_panel = 0;
+        tile.first_column = 0;
         tile.complete = true;
         return tile;
     }
@@ -113,7 +113,7 @@ template <class C> class TileOrder {
             constexpr int32_t columns = C::block_n / 2;
             tile.columns = half_ == 0 ? minimum(tile.columns, columns) : maximum(tile.columns - columns, 0);
             tile.column += half_ * columns;
-            tile.first_panel = half_ * columns / panel_columns;
+            tile.first_column = half_ * columns;
             tile.complete = half_ == 1;
         }
         return tile;

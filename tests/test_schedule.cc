@@ -23,6 +23,7 @@ struct Config {
     static constexpr int block_m = block_m_, block_n = block_n_, raster = raster_, cluster = cluster_;
     static constexpr bool interleave = lag_ != 0;
     static constexpr int lag = lag_ ? lag_ : 1, group_tiles = group;
+    static constexpr bool halve_first = ring > 1 && block_n == 256 && cluster == 1;
 };
 
 template <class C> static struct plan plan_for() {
@@ -65,6 +66,28 @@ static void check_tile(const grs::Geometry<C> &geometry, const struct tileorder 
     assert_int_equal(tile.columns, minimum(C::block_n, C::n - tile.column));
     assert_true(C::cluster > 1 || tile.rows >= 1);
     assert_true(tile.columns >= 1);
+    assert_true(tile.first_column == 0 && tile.complete);
+}
+
+// The tile that the order stands at; where it comes in halves, what they make together. `first`: of its CTA.
+template <class C> static grs::Tile whole_tile(grs::TileOrder<C> &order, bool first) {
+    grs::Tile left = order.tile();
+    assert_int_equal(order.halved(), C::halve_first && first && left.distance == C::ring - 1);
+    if (!order.halved())
+        return left;
+    int position = order.position();
+    order.next();
+    grs::Tile right = order.tile();
+    assert_true(order.more() && order.halved());
+    assert_int_equal(order.position(), position);
+    assert_true(!left.complete && left.first_column == 0 && right.complete && right.first_column == C::block_n / 2);
+    assert_true(right.index == left.index && right.row == left.row && right.rows == left.rows);
+    assert_int_equal(right.column, left.column + C::block_n / 2);
+    assert_true(left.columns <= C::block_n / 2 && right.columns >= 0);
+    assert_true(right.columns == 0 || left.columns == C::block_n / 2);
+    left.columns += right.columns;
+    left.complete = true;
+    return left;
 }
 
 template <class C> static void check_launch(int M, int grid, int wave) {
@@ -86,7 +109,8 @@ template <class C> static void check_launch(int M, int grid, int wave) {
                 int64_t j;
                 assert_true(position < order.total);
                 tileorder_at(&order, position, &turn, &j);
-                check_tile<C>(geometry, &order, kernel.tile(), turn, j, M);
+                assert_int_equal(kernel.position(), position / C::cluster);
+                check_tile<C>(geometry, &order, whole_tile<C>(kernel, position == cta), turn, j, M);
                 seen++;
             }
         }
