@@ -114,10 +114,10 @@ static void fill_header(const struct group *group, const struct group_kernel *pr
 /* ---------------------------------------------------------------- the launch ------------------------------------ */
 
 /* The CTAs of a launch may come as SMs fall free, set themselves up, and wait for the launch before (ptx.cuh,
- * wait_for_earlier_launches). Only where nothing that a launch waits for can need an SM meanwhile: no other rank of the GPU, and
- * no kernel that the rank was told to leave SMs to. */
-static bool may_start_early(const struct group_device *device) {
-    return device->sharers == 1 && device->sms == device->sm_count;
+ * wait_for_earlier_launches). Only where nothing that a launch waits for can need an SM meanwhile: all ranks of the GPU are in this
+ * grid, and there is no kernel that they were told to leave SMs to. */
+static bool may_start_early(const struct group_device *device, int ranks) {
+    return device->sharers == ranks && device->sms * ranks == device->sm_count;
 }
 
 static grs_status submit(const struct group *group, const struct group_device *device,
@@ -131,7 +131,7 @@ static grs_status submit(const struct group *group, const struct group_device *d
         attributes[count++] =
             (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, .value.clusterDim = {cluster, 1, 1}};
     }
-    if (may_start_early(device)) {
+    if (may_start_early(device, args->ranks)) {
         attributes[count++] = (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
                                                   .value.programmaticStreamSerializationAllowed = 1};
     }

@@ -260,6 +260,25 @@ static void test_tp_1(void **state) {
     grs_comm_destroy(alone[0]);
 }
 
+/* The next launch may set itself up early where all ranks of the GPU are in this one, and all its SMs are theirs. */
+static void test_early_start(void **state) {
+    grs_comm *own[TP];
+    grs_comm_options options = GRS_INIT(grs_comm_options);
+    (void)state;
+    for (int sms = 65; sms <= 66; sms++) { /* of 132 for two */
+        options.sms = sms;
+        assert_int_equal(grs_comm_create_local(ctx, TP, NULL, &options, own, &err), GRS_OK);
+        assert_int_equal(grs_comm_prepare(own[0], kernel, ROWS, &err), GRS_OK);
+        shim->launch_count = 0;
+        assert_int_equal(grs_launch_local(own, kernel, operands, NULL, &err), GRS_OK);
+        assert_int_equal(shim->launches[0].args.ranks, 2);
+        assert_int_equal(shim->launches[0].config.numAttrs, sms == 66);
+        if (sms == 66)
+            assert_int_equal(shim->launches[0].attribute.id, CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+        destroy_all(own, TP);
+    }
+}
+
 /* Whole clusters: 132 SMs hold 65 clusters of two here, so each of two ranks gets 64 CTAs. */
 static void test_clusters(void **state) {
     grs_comm *own[TP];
@@ -275,7 +294,7 @@ static void test_clusters(void **state) {
     assert_int_equal(launch->args.grid, 64);
     assert_int_equal(launch->args.wave, 64);
     assert_int_equal(launch->config.gridDimX, 128);
-    assert_int_equal(launch->config.numAttrs, 1);
+    assert_int_equal(launch->config.numAttrs, 2); /* and an early start */
     assert_int_equal(launch->attribute.id, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
     assert_int_equal(launch->attribute.value.clusterDim.x, 2);
     assert_int_equal(launch->attribute.value.clusterDim.y * launch->attribute.value.clusterDim.z, 1);
@@ -493,6 +512,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_few_tiles_few_ctas, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_failed_launch_frees_the_others, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_tp_1, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_early_start, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_clusters, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_hooks_and_deadline, set_up, tear_down_and_count),
         cmocka_unit_test_setup_teardown(test_tempo_of_the_modelled_link, set_up, tear_down),
