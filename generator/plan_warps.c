@@ -9,7 +9,6 @@
 #define ISSUER_THREADS   WARP      /* sm_100a: the warp that issues products and owns tensor memory           */
 #define MOST_REGISTERS   240       /* that math threads can use: few kernels need more                        */
 #define ROLE_REGISTERS   64
-#define PACED_REGISTERS  72 /* with the model of the link, where the sender would spill                        */
 #define FEWER_REGISTERS  56 /* beside math threads with more accumulators than MANY, which would spill */
 #define MANY             160
 #define MORE_REGISTERS   80 /* where ptxas would spill: with wait counters, or several senders of one outbox */
@@ -69,7 +68,6 @@ void plan_share_registers(struct plan *plan) {
     bool senders = plan->ship_lanes > 1 && plan->value[FIELD_RING_PLACE] == PLACE_GLOBAL;
     int role = plan->count_waits || senders     ? MORE_REGISTERS
                : plan_accumulators(plan) > MANY ? FEWER_REGISTERS
-               : plan->pace_model               ? PACED_REGISTERS
                                                 : ROLE_REGISTERS;
     if (plan->registers_producer > role)
         plan->registers_producer = role;
@@ -77,6 +75,9 @@ void plan_share_registers(struct plan *plan) {
         (plan->registers_launch * plan->threads - plan->registers_producer * others) / math / 8 * 8;
     if (plan->registers_consumer > MOST_REGISTERS)
         plan->registers_consumer = MOST_REGISTERS;
+    int left = plan->registers_launch * plan->threads - plan->registers_consumer * math;
+    if (left >= (plan->registers_producer + 8) * others && plan->registers_producer < plan->registers_launch)
+        plan->registers_producer += 8; /* which the math threads, counted in eights, cannot have */
     if (plan->registers_launch >
         plan->registers_consumer) /* then nobody gets more: ptxas launches with what they get */
         plan->registers_launch = plan->registers_consumer;

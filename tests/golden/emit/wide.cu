@@ -33,7 +33,7 @@ struct Config {
     static constexpr bool pingpong = false; // tile.schedule
     static constexpr int accum_stages = 0; // accumulators lie in registers
     static constexpr int cta_group = 1;
-    static constexpr int registers_producer = 64;
+    static constexpr int registers_producer = 72;
     static constexpr int registers_consumer = 216;
     static constexpr bool halve_first = false; // the first tile of a CTA in two halves
     static constexpr int shared_bytes = 230400; // the planner's map; the template asserts that it agrees
