@@ -92,9 +92,9 @@ struct plan_boxes {
     int a[2], b[2], d[2], d_tiles;
 };
 void plan_boxes(const struct plan *plan, struct plan_boxes *out);
-/* Whether a CTA makes its first tile in two halves of its columns, where another rank keeps it: the link then has something to
- * carry in half the time. Below PLAN_SHORT_K; tiles of 256 columns alone, since products of 64 are slow. It
- * follows from the shape and the config: what the planner believes of SMs and link changes no text. */
+/* Whether a CTA makes its first tile in two halves of its columns, if it is a START tile: the link then has something to carry in
+ * half the time. Below PLAN_SHORT_K; tiles of 256 columns alone, since products of 64 are slow. It follows from the shape and the
+ * config: what the planner believes of SMs and link changes no text. */
 bool plan_halves_first(const struct plan *plan);
 
 /* What the planner expects of one rank: the limit from the figures of generator/machine.c scaled by sms, and link_gbps; the time

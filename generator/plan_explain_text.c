@@ -189,7 +189,7 @@ static void order_of_tiles(const struct plan *plan, int64_t M, int grid, struct 
     else
         buf_puts(out, "one after the other\n");
     if (plan_halves_first(plan))
-        buf_puts(out, "  the first tile of each CTA is made and sent in two halves of its columns\n");
+        buf_puts(out, "  a CTA whose first tile is START makes and sends it in two halves of its columns\n");
 
     buf_puts(out, "\nOrder of rank 0\n  positions           owner  tiles             kind    what\n");
     int64_t position = 0;

@@ -72,7 +72,7 @@ GRS_DEVICE bool finish_tile(const Cta<C> &cta, Watch<C> &watch, const Cursor<C::
     return true;
 }
 
-// The first tile, where another rank keeps it, in two halves of its columns: the link has something to carry in half the time.
+// The first tile, which is a START tile, in two halves of its columns: the link has something to carry in half the time.
 // Every other role sees two tiles (TileOrder). True: the launch is being left.
 template <class C>
 GRS_DEVICE bool multiply_halves(const Cta<C> &cta, Watch<C> &watch, Cursor<C::stages> &cursor,

@@ -37,8 +37,7 @@ template <class C> GRS_DEVICE void load_role(const Cta<C> &cta) {
     constexpr int32_t part_rows = C::block_n / C::cluster;
     int32_t part = cta.index % C::cluster * part_rows;
     Cursor<C::stages> cursor;
-    int32_t sequence = 0;
-    for (TileOrder<C> order = cta.order(); order.more(); order.next(), ++sequence) {
+    for (TileOrder<C> order = cta.order(); order.more(); order.next()) {
         Tile tile = order.tile();
         watch.at(tile, order.position());
         for (int32_t block = 0; block < C::k_blocks; ++block, cursor.advance()) {
@@ -126,9 +125,8 @@ template <class C> GRS_DEVICE void store_role(const Cta<C> &cta) {
     Barriers<C> &barriers = cta.shared.barriers;
     Posted<C> posted(cta.shared, cta.me, cta.geometry, cta.order());
     Cursor<C::outbox_depth> outbox;
-    int32_t sequence = 0;
     uint32_t phase = 0;
-    for (TileOrder<C> order = cta.order(); order.more(); order.next(), ++sequence, phase ^= 1) {
+    for (TileOrder<C> order = cta.order(); order.more(); order.next(), phase ^= 1) {
         Tile tile = order.tile();
         watch.at(tile, order.position());
         Patience<C> patience(watch, GRS_WAIT_TILE_FULL);
@@ -181,8 +179,7 @@ template <class C> GRS_DEVICE void send_role(const Cta<C> &cta, int32_t lane) {
     Sender<C> sender(cta.shared, cta.args, cta.me, cta.geometry, lane);
     Cursor<C::outbox_depth> outbox;
     bool has_credit = false;
-    int32_t sequence = 0;
-    for (TileOrder<C> order = cta.order(); order.more(); order.next(), ++sequence) {
+    for (TileOrder<C> order = cta.order(); order.more(); order.next()) {
         Tile tile = order.tile();
         if (tile.distance == 0)
             continue;

@@ -24,6 +24,7 @@ static const struct shown {
     int grid;
 } shown[] = {
     {"wide", 8192, 0},
+    {"halves", 300, 100}, /* of whose CTAs the last 36 begin with END tiles */
     {"one_rank", 300, 0},
     {"odd_shape_fixed_m", 1023, 16},
     {"groups_drained_per_tile", 129, 7},
