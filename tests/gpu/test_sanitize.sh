@@ -91,9 +91,9 @@ explain_part() {
 }
 nothing_but_the_list() {
     local part bad=0
-    for part in "${parts[@]}"; do in_background explain_part "$part"; done
+    for part in "${raced[@]}"; do in_background explain_part "$part"; done
     wait
-    for part in "${parts[@]}"; do
+    for part in "${raced[@]}"; do
         if ! complete "racecheck-$part" || [[ $(code "racecheck-$part") != [09] ]]; then
             grep -vE '^==' "$logs/racecheck-$part.log" | tail -n 20
             bad=1
@@ -113,7 +113,15 @@ caches=$(printf "$TMP/cache/%s:" "${parts[@]}")
 for tool in memcheck synccheck initcheck; do
     GRS_CACHE_DIR=$TMP/cache/all GRS_CACHE_RO_DIRS=${caches%:} in_background under $tool $tool-policies "$policies"
 done
-for part in "${parts[@]}"; do in_background part_under_racecheck "$part"; done
+raced=() # docs/sanitizer.md: what is reported there is understood in part only, so it is neither listed nor passed
+for part in "${parts[@]}"; do
+    if grep -q 'the first tile in halves' "$logs/alone-$part.log"; then
+        echo "# racecheck leaves out part $part: tiles of two warpgroups in a ring (docs/sanitizer.md)"
+    else
+        raced+=("$part")
+    fi
+done
+for part in "${raced[@]}"; do in_background part_under_racecheck "$part"; done
 for tool in memcheck racecheck synccheck initcheck; do
     in_background under $tool $tool "$BUILD/tests/gpu/planted" $tool
 done
